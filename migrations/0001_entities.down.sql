@@ -1,0 +1,3 @@
+DROP TABLE sa_audit;
+DROP TABLE sa_edge;
+DROP TABLE sa_entity;
