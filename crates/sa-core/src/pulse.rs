@@ -1,0 +1,102 @@
+//! A process's sign of life, as a value.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use crate::id::WorkerId;
+use crate::job::Lane;
+use crate::text_enum::text_enum;
+
+text_enum! {
+    /// Which daemon a pulse is of.
+    PulseRole {
+        /// Claims and runs jobs.
+        Worker = "worker",
+        /// Gives back what dead workers held.
+        Reaper = "reaper",
+    }
+}
+
+/// Which process lives where, and by which limits.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    /// The worker's own uuid, the first part of its claims; the nil UUID for the reaper.
+    pub worker: WorkerId,
+    /// Which daemon.
+    pub role: PulseRole,
+    /// The host's name.
+    pub host: String,
+    /// `/etc/machine-id`, where there is one.
+    pub machine_id: Option<String>,
+    /// The kernel's boot id, or `SA_BOOT_ID` where the process may not read it.
+    pub boot_id: Option<String>,
+    /// Process id.
+    pub pid: u32,
+    /// Inode of the pid namespace.
+    pub pid_namespace: Option<u64>,
+    /// Start time in clock ticks since boot.
+    pub start_time: Option<u64>,
+    /// This build.
+    pub version: String,
+    /// The lanes it serves.
+    pub lanes: Vec<Lane>,
+    /// How many claims it holds.
+    pub in_flight: u32,
+    /// How often it beats.
+    pub beat: Duration,
+    /// When it is to be called stale.
+    pub stale: Duration,
+}
+
+impl Pulse {
+    /// The pulse of this process, read from `/proc` and `/etc`; what cannot be read is left out.
+    #[must_use]
+    pub fn of_this_process(
+        worker: WorkerId,
+        role: PulseRole,
+        beat: Duration,
+        stale: Duration,
+        lanes: Vec<Lane>,
+    ) -> Self {
+        let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+        Self {
+            worker,
+            role,
+            host: read("/proc/sys/kernel/hostname").unwrap_or_else(|| "unknown".to_owned()),
+            machine_id: read("/etc/machine-id").filter(|id| !id.is_empty()),
+            boot_id: read("/proc/sys/kernel/random/boot_id").or_else(|| std::env::var("SA_BOOT_ID").ok()),
+            pid: std::process::id(),
+            pid_namespace: fs::metadata("/proc/self/ns/pid").ok().map(|file| file.ino()),
+            start_time: read("/proc/self/stat").and_then(|stat| start_time(&stat)),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            lanes,
+            in_flight: 0,
+            beat,
+            stale,
+        }
+    }
+}
+
+/// The 22nd field of `/proc/PID/stat`. The second is the command in brackets, which may hold spaces and brackets itself.
+fn start_time(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_with_brackets_does_not_shift_the_start_time() {
+        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1 18446744073709551615";
+        assert_eq!(start_time(stat), Some(4711));
+    }
+
+    #[test]
+    fn this_process_has_a_pid_and_a_start_time() {
+        let pulse = Pulse::of_this_process(WorkerId::new(), PulseRole::Worker, Duration::ZERO, Duration::ZERO, vec![]);
+        assert_eq!(pulse.pid, std::process::id());
+        assert!(pulse.start_time.is_some() && pulse.pid_namespace.is_some());
+    }
+}
