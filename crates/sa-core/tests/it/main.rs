@@ -1,0 +1,19 @@
+//! The repository on a real server: one module a verb.
+
+#![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
+
+mod arrange;
+mod cancel;
+mod changes;
+mod claim;
+mod enqueue;
+mod finalize;
+mod heartbeat;
+mod inspect;
+mod pulse;
+mod recent;
+mod reclaim;
+mod schema;
+mod supersede;
+mod thread;
+mod token;
