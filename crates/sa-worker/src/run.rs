@@ -1,0 +1,61 @@
+//! What the binary does, and what `sa-cli run-prompt` does with one claim.
+
+use std::{sync::Arc, time::Instant};
+
+use anyhow::Context;
+use sa_boot::{Exit, Shutdown};
+use sa_core::{id::WorkerId, repo::Claim};
+
+use crate::{
+    Options,
+    crew::{Crew, Station},
+    execute::Ran,
+    once,
+    options::{Mode, Settings},
+    service,
+};
+
+/// Runs the worker as its options say.
+///
+/// # Errors
+/// A usage problem (exit code 2), an unreachable database where the run is a one-shot (5), or what the database refused.
+pub async fn run(options: Options, shutdown: Shutdown) -> anyhow::Result<Exit> {
+    let (boot, settings) = options.settings()?;
+    let Settings { mode, batch_size, ceiling, grace, beats, providers } = settings;
+    let providers = Arc::new(providers.load()?);
+    let pool = pool_size(batch_size);
+    let db = match mode {
+        Mode::Once(_) => boot.database(pool).await?,
+        Mode::Service(_) => boot.database_waiting(pool, &shutdown).await?,
+    };
+    let station = Station { boot, db, providers, worker: WorkerId::new(), beats };
+    match mode {
+        Mode::Once(max_runtime) => once::run(station, ceiling, batch_size, max_runtime, grace, &shutdown).await,
+        Mode::Service(idle) => service::run(station, ceiling, batch_size, idle, grace, &shutdown).await,
+    }
+}
+
+/// Runs one claim in this process as a worker does: with pulse, beats, cancel and a fenced end. Asked to stop, it gives
+/// the claim back.
+///
+/// # Errors
+/// The beats cannot be started, or the end of the run could not be written within the job's ceiling.
+pub async fn execute_here(station: Station, claim: Claim, shutdown: &Shutdown) -> anyhow::Result<Ran> {
+    let mut crew = Crew::start(station)?;
+    crew.start_run(claim, Instant::now());
+    let ran = tokio::select! {
+        ran = crew.next() => ran,
+        () = shutdown.requested() => None,
+    };
+    let ran = match ran {
+        Some(ran) => Some(ran),
+        None => crew.finish(std::time::Duration::ZERO, shutdown).await.pop(),
+    };
+    crew.close().await;
+    ran.context("the run has no end")?.context("the end of the run could not be written")
+}
+
+/// Runs need a connection only for a moment each; one is for claims and one for the committer.
+fn pool_size(batch_size: usize) -> u32 {
+    u32::try_from(batch_size).unwrap_or(u32::MAX).saturating_add(2).min(8)
+}
