@@ -55,9 +55,8 @@ use actix_web::{
     web::{self, Data, ServiceConfig},
 };
 use anyhow::Context;
-use sa_boot::{Exit, Shutdown};
+use sa_boot::{Exit, Pool, Shutdown};
 use sa_core::{id::JobId, provider::Catalog, repo::Db};
-use secrecy::ExposeSecret;
 
 pub use options::Options;
 
@@ -174,7 +173,9 @@ async fn serve(options: &Options, serve: &ServeOptions, shutdown: &Shutdown) -> 
             "No provider is configured, so workers decide; alone they answer with the prompt itself (echo)."
         );
     }
-    let db = connect(options, shutdown).await?;
+    // Callers are people, so they wait less for a connection than a worker does.
+    let pool = Pool::of(POOL_SIZE).with_patience(POOL_PATIENCE);
+    let db = options.boot_options().database_waiting(pool, shutdown).await?;
     // Not before the database is there: a client would connect, and wait in a queue that nobody serves.
     let listener = TcpListener::bind(serve.bind).with_context(|| format!("cannot listen on {}", serve.bind))?;
     let api = Api {
@@ -187,15 +188,6 @@ async fn serve(options: &Options, serve: &ServeOptions, shutdown: &Shutdown) -> 
     api.serve(listener, shutdown)?.await?;
     db.close().await;
     Ok(Exit::Done)
-}
-
-/// The pool of this service: its callers are people, so they wait less for a connection than a worker does.
-async fn connect(options: &Options, shutdown: &Shutdown) -> anyhow::Result<Db> {
-    // Waits until the server is there, and knows whether its schema is ours.
-    options.boot_options().database_waiting(1, shutdown).await?.close().await;
-    let url = sa_boot::database_url()?;
-    let db = Db::connect_within(url.expose_secret(), POOL_SIZE, POOL_PATIENCE).await;
-    Ok(db.map_err(|why| sa_boot::cannot_connect(&url, why))?)
 }
 
 /// All routes, twice where a proxy may or may not strip the path it adds.

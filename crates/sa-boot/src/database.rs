@@ -20,15 +20,36 @@ const SYNTAX: &str =
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// How many connections a process holds, and how long its callers wait for one.
+#[derive(Clone, Copy, Debug)]
+pub struct Pool {
+    size: u32,
+    patience: Duration,
+}
+
+impl Pool {
+    /// At most this many connections; callers wait up to 5 s for one.
+    #[must_use]
+    pub const fn of(size: u32) -> Self {
+        Self { size, patience: Duration::from_secs(5) }
+    }
+
+    /// The same, whose callers wait so long.
+    #[must_use]
+    pub const fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+}
+
 impl BootOptions {
     /// Connects, and makes sure that the schema is one this binary knows.
     ///
     /// # Errors
     /// A [`Problem`] that says what to do: exit code 2 without a URL, 5 without a connection, 1 for a foreign schema.
-    pub async fn database(&self, pool_size: u32) -> anyhow::Result<Db> {
+    pub async fn database(&self, pool: Pool) -> anyhow::Result<Db> {
         let url = database_url()?;
-        let connecting = tokio::time::timeout(CONNECT_LIMIT, Db::connect(url.expose_secret(), pool_size));
-        let db = match connecting.await {
+        let connecting = Db::connect_within(url.expose_secret(), pool.size, pool.patience);
+        let db = match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
             Ok(result) => result.map_err(|why| cannot_connect(&url, why))?,
             Err(_) => return Err(cannot_connect(&url, "no answer within 10 s").into()),
         };
@@ -47,11 +68,11 @@ impl BootOptions {
     ///
     /// # Errors
     /// As there, without exit code 5. When asked to stop meanwhile, an error that ends the process with exit code 0.
-    pub async fn database_waiting(&self, pool_size: u32, shutdown: &Shutdown) -> anyhow::Result<Db> {
+    pub async fn database_waiting(&self, pool: Pool, shutdown: &Shutdown) -> anyhow::Result<Db> {
         let mut pause = Duration::from_secs(1);
         loop {
             let attempt = tokio::select! {
-                attempt = self.database(pool_size) => attempt,
+                attempt = self.database(pool) => attempt,
                 () = shutdown.requested() => return Err(called_off()),
             };
             match attempt {

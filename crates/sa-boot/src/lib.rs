@@ -9,7 +9,7 @@ mod telemetry;
 
 use std::{future::Future, process::ExitCode, time::Duration};
 
-pub use database::{ENVIRONMENT, cannot_connect, database_url};
+pub use database::{ENVIRONMENT, Pool, cannot_connect, database_url};
 pub use exit::{Exit, Problem};
 pub use shutdown::Shutdown;
 pub use telemetry::{LogFormat, TelemetryOptions};

@@ -30,10 +30,12 @@ impl TelemetryOptions {
     /// Starts the log of this process.
     pub(crate) fn install(&self, lifetime: Lifetime) -> Result<(), Problem> {
         let default = match lifetime {
-            Lifetime::Service => "info",
+            Lifetime::Service => "info,actix_server=warn",
             Lifetime::OneShot => "warn",
         };
-        let wanted = self.log.as_deref().filter(|log| !log.trim().is_empty()).unwrap_or(default);
+        // The driver reports every connection that an outage breaks; what an outage means is told once, by who meets it.
+        let default = format!("{default},sqlx=off,sqlx_core=off,sqlx_mysql=off");
+        let wanted = self.log.as_deref().filter(|log| !log.trim().is_empty()).unwrap_or(&default);
         let filter = EnvFilter::try_new(wanted).map_err(|why| {
             Problem::usage("SA_LOG is not a log filter", why, "say a level (debug) or pairs (sa_worker=debug,warn)")
         })?;

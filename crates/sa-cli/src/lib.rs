@@ -9,7 +9,7 @@ mod output;
 
 use std::future::Future;
 
-use sa_boot::{BootOptions, Exit, Problem, Shutdown};
+use sa_boot::{BootOptions, Exit, Pool, Problem, Shutdown};
 use sa_core::repo::Db;
 
 use options::Command;
@@ -26,7 +26,7 @@ struct Context {
 impl Context {
     /// One connection: a person types one command at a time.
     async fn database(&self) -> anyhow::Result<Db> {
-        self.boot.database(1).await
+        self.boot.database(Pool::of(1)).await
     }
 }
 

@@ -5,7 +5,7 @@ mod options;
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
-use sa_boot::{Exit, Shutdown};
+use sa_boot::{Exit, Pool, Shutdown};
 use sa_core::{
     id::WorkerId,
     pulse::{Pulse, PulseRole},
@@ -28,7 +28,7 @@ pub use options::Options;
 pub async fn run(options: Options, _shutdown: Shutdown) -> Result<Exit> {
     let Command::ReclaimStuckJobs(beats) = &options.command;
     let beats = beats.validate()?;
-    let db = options.boot.database(1).await?;
+    let db = options.boot.database(Pool::of(1)).await?;
     // One row for all reapers: what counts is when somebody last looked.
     let nobody = WorkerId::from_uuid(Uuid::nil());
     let pulse = Pulse::of_this_process(nobody, PulseRole::Reaper, beats.every, beats.stale, Vec::new());

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use sa_boot::{Beats, BootOptions};
+use sa_boot::{Beats, BootOptions, Pool};
 use sa_core::{
     pulse::Pulse,
     repo::{self, Db},
@@ -113,7 +113,7 @@ impl Beat {
     async fn connect(&self) -> Db {
         let mut pause = Pause::for_outage();
         loop {
-            match self.boot.database(1).await {
+            match self.boot.database(Pool::of(1)).await {
                 Ok(db) => return db,
                 Err(error) => tracing::debug!(%error, "The beats have no connection yet."),
             }

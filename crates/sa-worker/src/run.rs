@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use anyhow::Context;
-use sa_boot::{Exit, Shutdown};
+use sa_boot::{Exit, Pool, Shutdown};
 use sa_core::{id::WorkerId, repo::Claim};
 
 use crate::{
@@ -23,7 +23,7 @@ pub async fn run(options: Options, shutdown: Shutdown) -> anyhow::Result<Exit> {
     let (boot, settings) = options.settings()?;
     let Settings { mode, batch_size, ceiling, grace, beats, providers } = settings;
     let providers = Arc::new(providers.load()?);
-    let pool = pool_size(batch_size);
+    let pool = Pool::of(pool_size(batch_size));
     let db = match mode {
         Mode::Once(_) => boot.database(pool).await?,
         Mode::Service(_) => boot.database_waiting(pool, &shutdown).await?,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use sa_boot::{BeatOptions, Exit, Problem};
+use sa_boot::{BeatOptions, Exit, Pool, Problem};
 use sa_core::{
     id::{ClaimIds, EntityId, JobId, PromptId, WorkerId},
     repo::{self, Claim, Db, Outcome, inspect},
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
         Some(_) => None,
         None => Some(new_prompt(args.text, args.root, None, &args.options, &args.viewer)?),
     };
-    let db = context.boot.database(POOL_SIZE).await?;
+    let db = context.boot.database(Pool::of(POOL_SIZE)).await?;
     let worker = WorkerId::new();
     let mut claims = ClaimIds::new(worker);
     let claim = match (args.job, prompt) {

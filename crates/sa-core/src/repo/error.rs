@@ -35,7 +35,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the database is away, so that asking again later may work.
+    /// Whether the database is away or too busy, so that asking again later may work.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         match self {
@@ -85,12 +85,13 @@ pub(super) enum Fate {
 }
 
 impl DatabaseError {
-    /// Whether the database is away, so that asking again later may work.
+    /// Whether the database is away or too busy, so that asking again later may work.
     #[must_use]
     pub const fn is_unreachable(&self) -> bool {
         match self.fate {
-            Fate::Away | Fate::Unknown => true,
-            Fate::RolledBack | Fate::Data | Fate::Duplicate | Fate::Refused => false,
+            // Undone again and again: it is there, but too busy.
+            Fate::Away | Fate::Unknown | Fate::RolledBack => true,
+            Fate::Data | Fate::Duplicate | Fate::Refused => false,
         }
     }
 
