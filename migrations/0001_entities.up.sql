@@ -36,6 +36,8 @@ CREATE TABLE sa_entity (
         -- a whole thread in order
     KEY idx_entity_parent (parent_id, kind, created_at),
         -- a prompt's responses, the newest last, and the prompts that continue an entity
+    CONSTRAINT entity_ids CHECK (id REGEXP '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'),
+        -- one spelling of an id, or a reader could not name it
     CONSTRAINT entity_kind CHECK (kind IN ('prompt', 'response') AND kind NOT LIKE '% '),
     CONSTRAINT entity_truth CHECK (truth_class IN ('authored', 'generated')),
     CONSTRAINT entity_state CHECK (state_class IN ('settled', 'truncated', 'partial') AND state_class NOT LIKE '% '),

@@ -64,6 +64,9 @@ CREATE TABLE sa_job (
         -- how many jobs a viewer has in flight
     KEY idx_state (state, finished_at),
         -- the reaper's running rows, lists by state, archiving by end; not led by the beat, which would rewrite it every 30 s
+    CONSTRAINT job_ids CHECK (id REGEXP '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+        AND prompt_id REGEXP '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'),
+        -- any other spelling would be a row that no worker can name: it could not be claimed, and might stop those that can
     CONSTRAINT job_state CHECK (state IN ('queued', 'running', 'succeeded', 'failed', 'cancelled', 'superseded')
         AND state NOT LIKE '% '),
         -- NOT LIKE: 'queued ' equals 'queued' in SQL and is another string everywhere else

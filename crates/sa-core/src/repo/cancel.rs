@@ -1,5 +1,6 @@
 //! End a job on somebody's word, waiting or running.
 
+use super::error::Fate;
 use super::event::{Change, Changed, record};
 use super::{Db, Error};
 use crate::event::Reason;
@@ -20,16 +21,35 @@ pub struct Cancelled {
 /// # Errors
 /// `NotFound` outside the scope; `Conflict` if it had ended otherwise, naming the successor if it was superseded; `Database`.
 pub async fn cancel(db: &Db, job: JobId, scope: Scope, actor: &Actor) -> Result<Cancelled, Error> {
-    loop {
-        let error = match db.retrying(|| once(db, job, scope, actor)).await {
-            Err(error) => error,
-            done => return done,
-        };
-        // Asked once more, a cancel that took place without an answer says so by itself.
-        if error.fate() != super::error::Fate::Unknown {
-            return Err(error);
+    let mut unanswered = None;
+    for _ in 0..3 {
+        match db.retrying(|| once(db, job, scope, actor)).await {
+            Ok(Cancelled { from: State::Cancelled }) if unanswered.is_some() => {
+                return db.retrying(|| last_cancel(db, job)).await;
+            }
+            Err(error) if error.fate() == Fate::Unknown => unanswered = Some(error),
+            settled => return settled,
         }
     }
+    Err(unanswered.unwrap_or(Error::NotFound))
+}
+
+/// What the cancel that took place without an answer found.
+async fn last_cancel(db: &Db, job: JobId) -> Result<Cancelled, Error> {
+    let from = sqlx::query_scalar!(
+        r#"-- repo::cancel
+         SELECT from_state AS "from!: State"
+           FROM sa_job_event
+          WHERE job_id = ?
+            AND reason = 'cancel'
+          ORDER BY seq DESC
+          LIMIT 1"#,
+        job,
+    )
+    .fetch_optional(db.pool())
+    .await?
+    .ok_or(Error::NotFound)?;
+    Ok(Cancelled { from })
 }
 
 async fn once(db: &Db, job: JobId, scope: Scope, actor: &Actor) -> Result<Cancelled, Error> {

@@ -1,8 +1,8 @@
 //! The feed of changes, in which nothing is missed although rows become visible out of order.
 //!
 //! A transaction takes its event's number when it inserts and shows it when it commits, so a higher number may be seen
-//! before a lower one. Numbers are dense apart from rollbacks: a missing one is asked for again at each poll, and given up
-//! after longer than any transaction may last.
+//! before a lower one. A missing number is asked for again at each poll, and given up after longer than any transaction may
+//! last: it belonged to one that was undone, or the engine set it aside for a batch and did not use it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 
 use super::children::json;
 use super::{Db, Error};
+use crate::event::Reason;
 use crate::id::{JobId, OrgId, PromptId, UserId};
 use crate::state::State;
 use crate::viewer::Viewer;
@@ -20,6 +21,8 @@ use crate::viewer::Viewer;
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 /// Most events a poll reads.
 const PAGE: u32 = 1_000;
+/// Most missing numbers that are remembered: a jump over more is a table that was restored or renumbered.
+const MOST_MISSING: u64 = 100_000;
 
 /// A change that a viewer may see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,6 +41,9 @@ pub struct Changed {
     pub state: State,
     /// The state it had; nothing at enqueue.
     pub previous_state: Option<State>,
+    /// What made the change.
+    #[serde(skip)]
+    pub reason: Reason,
     /// Its revision.
     pub revision: u32,
     /// Its attempt.
@@ -79,11 +85,14 @@ impl Changes {
         }
         let now = Instant::now();
         for change in &after {
-            self.missing.extend((self.last + 1..change.seq).map(|seq| (seq, now)));
+            let first = (self.last + 1).max(change.seq.saturating_sub(MOST_MISSING));
+            self.missing.extend((first..change.seq).map(|seq| (seq, now)));
             self.last = change.seq;
         }
         self.missing.retain(|_, since| now.duration_since(*since) < REMEMBERED_FOR);
         found.extend(after);
+        // A partial text is shown in the history only: no revision rose, and nobody who follows is told.
+        found.retain(|change| change.reason != Reason::Partial);
         Ok(found)
     }
 }
@@ -112,6 +121,7 @@ struct EventRow {
     prompt: PromptId,
     from: Option<State>,
     to: State,
+    reason: Reason,
     revision: u32,
     attempt: u16,
     error_kind: Option<String>,
@@ -135,7 +145,7 @@ async fn after(db: &Db, seq: u64) -> Result<Vec<EventRow>, Error> {
         EventRow,
         r#"-- repo::changes
          SELECT seq, org_id AS "org: OrgId", created_by AS "user: UserId", job_id AS "job: JobId",
-                prompt_id AS "prompt: PromptId", from_state AS "from: State", to_state AS "to: State", revision, attempt,
+                prompt_id AS "prompt: PromptId", from_state AS "from: State", to_state AS "to: State", reason AS "reason: Reason", revision, attempt,
                 error_kind, at AS "at: OffsetDateTime"
            FROM sa_job_event
           WHERE seq > ?
@@ -153,7 +163,7 @@ async fn these(db: &Db, seqs: &[u64]) -> Result<Vec<EventRow>, Error> {
         EventRow,
         r#"-- repo::changes
          SELECT e.seq, e.org_id AS "org: OrgId", e.created_by AS "user: UserId", e.job_id AS "job: JobId",
-                e.prompt_id AS "prompt: PromptId", e.from_state AS "from: State", e.to_state AS "to: State", e.revision,
+                e.prompt_id AS "prompt: PromptId", e.from_state AS "from: State", e.to_state AS "to: State", e.reason AS "reason: Reason", e.revision,
                 e.attempt, e.error_kind, e.at AS "at: OffsetDateTime"
            FROM JSON_TABLE(?, '$[*]' COLUMNS (seq BIGINT UNSIGNED PATH '$')) s
            STRAIGHT_JOIN sa_job_event e FORCE INDEX (PRIMARY) ON e.seq = s.seq
@@ -173,6 +183,7 @@ impl From<EventRow> for Changed {
             prompt_id: row.prompt,
             state: row.to,
             previous_state: row.from,
+            reason: row.reason,
             revision: row.revision,
             attempt: row.attempt,
             error_kind: row.error_kind,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlPoolOptions};
 use sqlx::pool::PoolConnection;
 use sqlx::{ConnectOptions, Connection, Executor, MySql, MySqlPool};
+use time::OffsetDateTime;
 
 use super::error::{DatabaseError, Error, Fate};
 
@@ -115,16 +116,12 @@ impl Db {
             let again = match error.fate() {
                 Fate::RolledBack => tried < TRIES,
                 // A pooled connection may have died of age; a new one tells whether the server is there.
-                Fate::Away => {
-                    self.distrust();
-                    tried < 2
-                }
-                Fate::Unknown => {
-                    self.distrust();
-                    false
-                }
-                Fate::Data | Fate::Duplicate | Fate::Refused => false,
+                Fate::Away => tried < 2,
+                Fate::Unknown | Fate::Data | Fate::Duplicate | Fate::Refused => false,
             };
+            if matches!(&error, Error::Database(error) if error.breaks_connections()) {
+                self.distrust();
+            }
             if !again {
                 return Err(error);
             }
@@ -137,6 +134,21 @@ impl Db {
     fn distrust(&self) {
         *self.suspect.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
+}
+
+/// The database's clock, the only one that counts.
+///
+/// # Errors
+/// `Database`.
+pub async fn now(db: &Db) -> Result<OffsetDateTime, Error> {
+    db.retrying(|| async {
+        let now = sqlx::query_scalar!(
+            r#"-- repo::now
+             SELECT UTC_TIMESTAMP(6) AS "now!: OffsetDateTime""#
+        );
+        Ok(now.fetch_one(&db.pool).await?)
+    })
+    .await
 }
 
 /// 10 to 80 ms, so that two that met once do not meet again. `RandomState` is seeded anew by each `new`.

@@ -57,8 +57,14 @@ pub struct Enqueued {
 /// Per prompt: `NotFound` if its root is absent or another viewer's; `Database`.
 pub async fn enqueue(db: &Db, batch: Vec<NewPrompt>) -> Vec<Result<Enqueued, Error>> {
     let minted: Vec<Minted> = batch.into_iter().map(Minted::new).collect();
-    if let Ok(outcomes) = committed(db, &minted).await {
-        return outcomes;
+    match committed(db, &minted).await {
+        Ok(outcomes) => return outcomes,
+        Err(error) if minted.len() == 1 => return vec![Err(error)],
+        // A server that is away is away for each of them.
+        Err(Error::Database(error)) if error.fate() == Fate::Away => {
+            return minted.iter().map(|_| Err(error.again().into())).collect();
+        }
+        Err(_) => {}
     }
     let mut outcomes = Vec::with_capacity(minted.len());
     for one in minted.chunks(1) {

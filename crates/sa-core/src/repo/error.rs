@@ -27,7 +27,7 @@ pub enum Error {
     /// The job is not in a state that allows it.
     #[error("job {id} is {found}")]
     Conflict {
-        /// The job that stands in the way: the one asked for, its successor, or the one in flight.
+        /// The job that stands in the way: the one asked for, or its successor.
         id: JobId,
         /// The state that the job asked for was found in.
         found: State,
@@ -46,7 +46,7 @@ impl Error {
 
     pub(super) fn fate(&self) -> Fate {
         match self {
-            Self::Database(error) => error.fate,
+            Self::Database(error) => error.fate(),
             Self::Corrupt { .. } | Self::NotFound | Self::Conflict { .. } => Fate::Refused,
         }
     }
@@ -95,18 +95,42 @@ impl DatabaseError {
         }
     }
 
+    pub(super) const fn fate(&self) -> Fate {
+        self.fate
+    }
+
     /// The server's own error number, if it was the server that refused.
     #[must_use]
     pub fn number(&self) -> Option<u16> {
         number(&self.source)
     }
 
-    /// This error, met by the COMMIT itself: if the connection broke there, nobody knows.
+    /// This error, met by the COMMIT itself: unless the server says that it undid the transaction, nobody knows.
     pub(super) fn at_commit(source: sqlx::Error) -> Self {
         let error = Self::from(source);
-        match error.fate {
-            Fate::Away if error.number().is_none_or(is_lost) => Self { fate: Fate::Unknown, ..error },
-            Fate::RolledBack | Fate::Away | Fate::Unknown | Fate::Data | Fate::Duplicate | Fate::Refused => error,
+        let undone = error.fate == Fate::RolledBack || error.number().is_some_and(is_read_only);
+        if undone { error } else { Self { fate: Fate::Unknown, ..error } }
+    }
+
+    /// Whether connections made before this error are not to be trusted: they broke, or lead to a server that stopped
+    /// writing. A busy server is no reason to make every connection anew.
+    pub(super) fn breaks_connections(&self) -> bool {
+        match &self.source {
+            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
+            _ => self.number().is_some_and(|number| is_lost(number) || is_read_only(number)),
+        }
+    }
+
+    /// The same once more, for another part of the batch that met it.
+    pub(super) fn again(&self) -> Self {
+        Self { fate: self.fate, source: sqlx::Error::Protocol(self.to_string()) }
+    }
+
+    /// A run that is still held although its fence was missed: to be written again.
+    pub(super) fn undecided() -> Self {
+        Self {
+            fate: Fate::RolledBack,
+            source: sqlx::Error::Protocol("the claim is held, and was not a moment ago".into()),
         }
     }
 
@@ -142,7 +166,12 @@ fn number(error: &sqlx::Error) -> Option<u16> {
 
 /// The connection went away under the statement.
 const fn is_lost(number: u16) -> bool {
-    matches!(number, 1053 | 1927 | 2006 | 2013 | 4031)
+    matches!(number, 1053 | 1158..=1161 | 1927 | 2006 | 2013 | 4031)
+}
+
+/// The server does not write at present.
+const fn is_read_only(number: u16) -> bool {
+    matches!(number, 1047 | 1290 | 1792 | 1836 | 3032)
 }
 
 /// The classes of reliability.md §2.
@@ -150,9 +179,9 @@ const fn fate_of(number: u16) -> Fate {
     match number {
         // Deadlock, lock wait, snapshot conflict, certification conflict.
         1205 | 1213 | 1020 | 3101 => Fate::RolledBack,
-        // Too many connections, read-only, no cluster, killed statements, and the lost ones.
-        1040 | 1203 | 1290 | 1792 | 1836 | 1047 => Fate::Away,
-        lost if is_lost(lost) => Fate::Away,
+        // Too many connections, of all or of this user.
+        1040 | 1203 | 1226 => Fate::Away,
+        away if is_lost(away) || is_read_only(away) => Fate::Away,
         // Too long, wrong character, out of range, wrong date, packet too big, CHECK.
         1406 | 1366 | 1264 | 1292 | 1153 | 3819 | 4025 => Fate::Data,
         1062 => Fate::Duplicate,
@@ -169,13 +198,14 @@ mod tests {
         let lost = || sqlx::Error::Io(std::io::Error::other("reset"));
         assert_eq!(DatabaseError::from(lost()).fate, Fate::Away);
         assert_eq!(DatabaseError::at_commit(lost()).fate, Fate::Unknown);
-        assert_eq!(DatabaseError::at_commit(sqlx::Error::RowNotFound).fate, Fate::Refused);
+        assert_eq!(DatabaseError::at_commit(sqlx::Error::RowNotFound).fate, Fate::Unknown);
     }
 
     #[test]
     fn numbers_fall_into_the_classes_that_decide_about_a_repetition() {
         assert_eq!(fate_of(1213), Fate::RolledBack);
         assert_eq!(fate_of(1290), Fate::Away);
+        assert_eq!(fate_of(1226), Fate::Away);
         assert_eq!(fate_of(2013), Fate::Away);
         assert_eq!(fate_of(1406), Fate::Data);
         assert_eq!(fate_of(1062), Fate::Duplicate);

@@ -2,20 +2,19 @@
 
 mod answers;
 mod lost;
+mod moves;
 
-use serde::Serialize;
-
-use super::children::{NewLedger, insert_ledger, json};
+use super::children::{NewLedger, insert_ledger};
 use super::claim::{Claim, Held};
 use super::db::Tx;
 use super::error::Fate;
 use super::event::{Change, Changed, record};
-use super::{DatabaseError, Db, Error};
+use super::{Db, Error};
 use crate::entity::Answer;
 use crate::error_kind::{ErrorKind, Failure};
 use crate::event::Reason;
 use crate::id::{JobId, ResponseId, WorkerId};
-use crate::ledger::LedgerRow;
+use crate::ledger::{CallOutcome, LedgerRow};
 use crate::retry::{Backoff, ReleaseVerdict, release_verdict};
 use crate::state::{State, Transition};
 use crate::viewer::Actor;
@@ -59,8 +58,8 @@ struct Requeue {
     /// Nothing for a release without fault.
     failure: Option<Failure>,
     backoff: Backoff,
+    /// Without, it is a release.
     spends_attempt: bool,
-    reason: Reason,
 }
 
 impl Claim {
@@ -71,7 +70,7 @@ impl Claim {
 
     /// The run failed and is to be repeated after a wait; spends an attempt.
     pub fn requeue(self, failure: Failure, backoff: Backoff, ledger: Vec<LedgerRow>) -> Finish {
-        let requeue = Requeue { failure: Some(failure), backoff, spends_attempt: true, reason: Reason::Transient };
+        let requeue = Requeue { failure: Some(failure), backoff, spends_attempt: true };
         Finish { claim: self, end: End::Requeue(requeue), ledger }
     }
 
@@ -84,9 +83,8 @@ impl Claim {
     /// eleventh time on it spends one.
     pub fn release(self, ledger: Vec<LedgerRow>) -> Finish {
         let crashed = || Failure::new(ErrorKind::WorkerCrash, "released more than 10 times without coming to an end");
-        let requeue = |failure, spends_attempt| {
-            End::Requeue(Requeue { failure, backoff: Backoff::NONE, spends_attempt, reason: Reason::Release })
-        };
+        let requeue =
+            |failure, spends_attempt| End::Requeue(Requeue { failure, backoff: Backoff::NONE, spends_attempt });
         let end = match release_verdict(self.releases(), self.attempt(), self.max_attempts()) {
             ReleaseVerdict::Release => requeue(None, false),
             ReleaseVerdict::Requeue => requeue(Some(crashed()), true),
@@ -140,7 +138,8 @@ impl Finish {
     fn reason(&self) -> Reason {
         match &self.end {
             End::Succeed(_) => Reason::Success,
-            End::Requeue(requeue) => requeue.reason,
+            End::Requeue(Requeue { spends_attempt: true, .. }) => Reason::Transient,
+            End::Requeue(Requeue { spends_attempt: false, .. }) => Reason::Release,
             End::Fail(_) => Reason::Failure,
             End::Abandon(_) => Reason::Partial,
         }
@@ -171,6 +170,10 @@ pub async fn finalize(db: &Db, batch: Vec<Finish>) -> Vec<Result<Outcome, (Error
     let held = match write(db, &batch).await {
         Ok(held) => held.into_iter().map(Ok).collect::<Vec<_>>(),
         Err(error) if batch.len() == 1 => vec![Err(error)],
+        // A server that is away is away for each of them, and each would wait for it in its turn.
+        Err(Error::Database(error)) if matches!(error.fate(), Fate::Away | Fate::Unknown) => {
+            batch.iter().map(|_| Err(error.again().into())).collect()
+        }
         Err(error) => {
             tracing::debug!(%error, runs = batch.len(), "A batch could not be written and is written one by one.");
             let mut each = Vec::with_capacity(batch.len());
@@ -192,12 +195,16 @@ pub async fn finalize(db: &Db, batch: Vec<Finish>) -> Vec<Result<Outcome, (Error
     outcomes
 }
 
-/// The values were refused: the job must not stay unfinishable for that.
+/// The values were refused: the job must not stay unfinishable for that. What the run cost is kept if it can be.
 async fn unstorable(db: &Db, finish: Finish, error: Error) -> Result<Outcome, (Error, Finish)> {
     tracing::error!(job.id = %finish.job(), %error, "The end of a run could not be stored and is stored without its text.");
-    let Finish { claim, .. } = finish;
-    let bare = claim.fail(Failure::new(ErrorKind::Unknown, "unstorable"), Vec::new());
-    match write(db, std::slice::from_ref(&bare)).await {
+    let mut bare = finish.claim.fail(Failure::new(ErrorKind::Unknown, "unstorable"), finish.ledger);
+    let mut written = write(db, std::slice::from_ref(&bare)).await;
+    if matches!(&written, Err(error) if error.fate() == Fate::Data) {
+        bare.ledger.clear();
+        written = write(db, std::slice::from_ref(&bare)).await;
+    }
+    match written {
         Ok(held) if held[0] => Ok(Outcome::Written),
         Ok(_) => lost::settle(db, bare).await,
         Err(error) => Err((error, bare)),
@@ -224,193 +231,18 @@ async fn write(db: &Db, batch: &[Finish]) -> Result<Vec<bool>, Error> {
 
 async fn once(db: &Db, batch: &[Finish]) -> Result<Vec<bool>, Error> {
     let mut tx = db.begin().await?;
-    let held = fence(&mut tx, batch).await?;
+    let held = moves::fence(&mut tx, batch).await?;
     let ours: Vec<&Finish> =
         batch.iter().filter(|finish| finish.edge().is_some() && held.contains(&finish.job())).collect();
     if ours.is_empty() {
         return Ok(vec![false; batch.len()]);
     }
-    move_rows(&mut tx, &ours).await?;
+    moves::move_rows(&mut tx, &ours).await?;
     answers::insert(&mut tx, &ours).await?;
     insert_ledger(tx.session(), &ours.iter().flat_map(|finish| ledger_of(finish)).collect::<Vec<_>>()).await?;
     events(&mut tx, &ours).await?;
     tx.commit().await?;
     Ok(batch.iter().map(|finish| finish.edge().is_some() && held.contains(&finish.job())).collect())
-}
-
-#[derive(Serialize)]
-struct FenceJson {
-    #[serde(flatten)]
-    held: Held,
-}
-
-/// Locks the rows whose claims are still held, in the order of their ids, and answers their jobs.
-async fn fence(tx: &mut Tx, batch: &[Finish]) -> Result<Vec<JobId>, Error> {
-    let mut rows: Vec<_> = batch.iter().map(|finish| FenceJson { held: finish.held() }).collect();
-    rows.sort_by_key(|row| row.held.job);
-    let held = sqlx::query_scalar!(
-        r#"-- repo::finalize
-         SELECT j.id AS "id: JobId"
-           FROM (SELECT t.id, t.claim, t.attempt
-                   FROM JSON_TABLE(?, '$[*]' COLUMNS (
-                            id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.job',
-                            claim VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.claim',
-                            attempt SMALLINT UNSIGNED PATH '$.attempt'
-                        )) t) s
-           STRAIGHT_JOIN sa_job j FORCE INDEX (PRIMARY) ON j.id = s.id
-          WHERE j.state = ?
-            AND j.worker_claim = s.claim
-            AND j.attempt = s.attempt
-            FOR UPDATE"#,
-        json(&rows),
-        State::Running,
-    )
-    .fetch_all(tx.session())
-    .await?;
-    Ok(held)
-}
-
-#[derive(Serialize)]
-struct MoveJson<'a> {
-    id: JobId,
-    claim: &'a str,
-    response: Option<ResponseId>,
-    error: Option<ErrorKind>,
-    message: Option<&'a str>,
-    spends: u8,
-    releases: u8,
-    held: Option<&'a str>,
-    base_us: u64,
-    spread_us: u64,
-}
-
-impl<'a> MoveJson<'a> {
-    fn of(finish: &'a Finish) -> Self {
-        let mut row = Self {
-            id: finish.job(),
-            claim: finish.claim.id().as_str(),
-            response: None,
-            error: None,
-            message: None,
-            spends: 0,
-            releases: 0,
-            held: None,
-            base_us: 0,
-            spread_us: 0,
-        };
-        match &finish.end {
-            End::Succeed(_) => row.response = Some(finish.response_id()),
-            End::Fail(failure) => row.failed_by(Some(failure)),
-            End::Requeue(requeue) => {
-                row.failed_by(requeue.failure.as_ref());
-                row.spends = u8::from(requeue.spends_attempt);
-                row.releases = u8::from(requeue.reason == Reason::Release);
-                row.held = (requeue.reason == Reason::Transient).then_some("backoff");
-                row.base_us = micros(requeue.backoff.base);
-                row.spread_us = micros(requeue.backoff.spread);
-            }
-            End::Abandon(_) => {}
-        }
-        row
-    }
-
-    fn failed_by(&mut self, failure: Option<&'a Failure>) {
-        self.error = failure.map(Failure::kind);
-        self.message = failure.map(Failure::message);
-    }
-}
-
-fn micros(wait: std::time::Duration) -> u64 {
-    u64::try_from(wait.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Moves the locked rows, one statement for each edge that is taken.
-async fn move_rows(tx: &mut Tx, ours: &[&Finish]) -> Result<(), Error> {
-    for edge in [Transition::SUCCEED, Transition::FAIL, Transition::REQUEUE] {
-        let rows: Vec<_> =
-            ours.iter().filter(|finish| finish.edge() == Some(edge)).map(|finish| MoveJson::of(finish)).collect();
-        if rows.is_empty() {
-            continue;
-        }
-        let met = if edge == Transition::REQUEUE { give_back(tx, &rows).await? } else { end(tx, edge, &rows).await? };
-        if met != rows.len() as u64 {
-            return Err(DatabaseError::guard_missed("a finalize").into());
-        }
-    }
-    Ok(())
-}
-
-/// Running to succeeded or failed. The row keeps its claim, so that it can be told whose end it was.
-async fn end(tx: &mut Tx, edge: Transition, rows: &[MoveJson<'_>]) -> Result<u64, Error> {
-    let done = sqlx::query!(
-        "-- repo::finalize
-         UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
-                    id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.id',
-                    claim VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.claim',
-                    response CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.response',
-                    error_kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PATH '$.error',
-                    error_message LONGTEXT CHARACTER SET utf8mb4 PATH '$.message'
-                )) s
-           STRAIGHT_JOIN sa_job j FORCE INDEX (PRIMARY) ON j.id = s.id
-            SET j.state = ?,
-                j.response_id = s.response,
-                j.error_kind = s.error_kind,
-                j.error_message = s.error_message,
-                j.held_reason = NULL,
-                j.finished_at = UTC_TIMESTAMP(6),
-                j.revision = j.revision + 1,
-                j.updated_at = UTC_TIMESTAMP(6)
-          WHERE j.state = ?
-            AND j.worker_claim = s.claim",
-        json(rows),
-        edge.to(),
-        edge.from(),
-    )
-    .execute(tx.session())
-    .await?;
-    Ok(done.rows_affected())
-}
-
-/// Running to queued. A release leaves `scheduled_for` and so its place in the queue as it was.
-async fn give_back(tx: &mut Tx, rows: &[MoveJson<'_>]) -> Result<u64, Error> {
-    let edge = Transition::REQUEUE;
-    let done = sqlx::query!(
-        "-- repo::finalize
-         UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
-                    id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.id',
-                    claim VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.claim',
-                    error_kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PATH '$.error',
-                    error_message LONGTEXT CHARACTER SET utf8mb4 PATH '$.message',
-                    spends INT UNSIGNED PATH '$.spends',
-                    releases INT UNSIGNED PATH '$.releases',
-                    held VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin PATH '$.held',
-                    base_us BIGINT UNSIGNED PATH '$.base_us',
-                    spread_us BIGINT UNSIGNED PATH '$.spread_us'
-                )) s
-           STRAIGHT_JOIN sa_job j FORCE INDEX (PRIMARY) ON j.id = s.id
-            SET j.state = ?,
-                j.attempt = j.attempt + s.spends,
-                j.releases = j.releases + s.releases,
-                j.scheduled_for = CASE WHEN s.spends = 0 THEN j.scheduled_for
-                    ELSE UTC_TIMESTAMP(6) + INTERVAL (s.base_us + FLOOR(RAND() * s.spread_us)) MICROSECOND END,
-                j.held_reason = s.held,
-                j.error_kind = s.error_kind,
-                j.error_message = s.error_message,
-                j.worker_claim = NULL,
-                j.claimed_at = NULL,
-                j.started_at = NULL,
-                j.running_heartbeat_at = NULL,
-                j.revision = j.revision + 1,
-                j.updated_at = UTC_TIMESTAMP(6)
-          WHERE j.state = ?
-            AND j.worker_claim = s.claim",
-        json(rows),
-        edge.to(),
-        edge.from(),
-    )
-    .execute(tx.session())
-    .await?;
-    Ok(done.rows_affected())
 }
 
 fn ledger_of(finish: &Finish) -> impl Iterator<Item = NewLedger<'_>> {
@@ -421,7 +253,7 @@ fn ledger_of(finish: &Finish) -> impl Iterator<Item = NewLedger<'_>> {
         org: finish.claim.viewer().org,
         attempt: finish.claim.attempt(),
         claim: finish.claim.id().as_str(),
-        response: response.filter(|_| row.outcome == crate::ledger::CallOutcome::Succeeded),
+        response: response.filter(|_| row.outcome == CallOutcome::Succeeded),
         row,
         outcome: row.outcome,
     })

@@ -19,7 +19,10 @@ pub async fn beat(db: &Db, held: &[Held]) -> Result<Vec<JobId>, Error> {
     if held.is_empty() {
         return Ok(Vec::new());
     }
-    let met = db.retrying(|| once(db, held)).await?;
+    // In the order of ids, as finalize locks them: in another order the two would deadlock.
+    let mut in_order = held.to_vec();
+    in_order.sort_by_key(|held| held.job);
+    let met = db.retrying(|| once(db, &in_order)).await?;
     // sqlx counts rows met, not rows changed, so two beats in one microsecond still count.
     if usize::try_from(met).is_ok_and(|met| met == held.len()) {
         return Ok(Vec::new());

@@ -26,14 +26,14 @@ pub mod token;
 
 pub use cancel::{Cancelled, cancel};
 pub use claim::{Claim, Claimer, Held, Serves, claim_job, enqueue_claimed};
-pub use db::Db;
+pub use db::{Db, now};
 pub use enqueue::{Enqueued, NewPrompt, enqueue};
 pub use error::{DatabaseError, Error};
 pub use finalize::{Finish, Outcome, finalize};
 pub use heartbeat::{beat, still_held};
 pub use recent::{Item, Recent, item, recent};
 pub use reclaim::{Reclaimed, reclaim};
-pub use supersede::{Retried, Retry, retry};
+pub use supersede::{IfWaiting, Retried, Retry, retry};
 pub use thread::{Context, Turn, context};
 
 pub use crate::id::ClaimIds;

@@ -90,7 +90,87 @@ pub async fn newest_worker_age(db: &Db) -> Result<Option<Duration>, Error> {
     Ok(age.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0))))
 }
 
-/// Records the reaper's run, and takes away the pulses of workers that have been silent for 7 days.
+/// What a reaper's run may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReaperTurn {
+    /// Take back what is stale.
+    Reclaim,
+    /// Nothing yet: no reaper ran for so long that workers may only look dead, and they get two beats to show themselves.
+    WaitAfterOutage {
+        /// How long from now they have.
+        again_in: Duration,
+    },
+}
+
+/// The reaper is called every minute; silent for two of its periods, something was away.
+const OUTAGE: Duration = Duration::from_secs(120);
+
+/// Begins a run of the reaper: records it, and says whether it may take anything back. A first run ever has no outage
+/// behind it.
+///
+/// # Errors
+/// `Database`.
+pub async fn reaper_begins(db: &Db, pulse: &Pulse) -> Result<ReaperTurn, Error> {
+    let Some(last) = db.retrying(|| last_run(db, pulse)).await? else {
+        record(db, pulse).await?;
+        return Ok(ReaperTurn::Reclaim);
+    };
+    let resumed_for = if last.silent_for < OUTAGE {
+        last.resumed_for
+    } else {
+        // Before the run is recorded: a reaper killed in between must find the outage again.
+        db.retrying(|| resume(db, pulse)).await?;
+        Some(Duration::ZERO)
+    };
+    record(db, pulse).await?;
+    let patience = 2 * last.beat.max(pulse.beat);
+    Ok(match resumed_for {
+        Some(resumed_for) if resumed_for < patience => ReaperTurn::WaitAfterOutage { again_in: patience - resumed_for },
+        Some(_) | None => ReaperTurn::Reclaim,
+    })
+}
+
+struct LastRun {
+    silent_for: Duration,
+    resumed_for: Option<Duration>,
+    /// The slowest beat of any worker that has not ended.
+    beat: Duration,
+}
+
+async fn last_run(db: &Db, pulse: &Pulse) -> Result<Option<LastRun>, Error> {
+    let row = sqlx::query!(
+        r#"-- repo::pulse
+         SELECT TIMESTAMPDIFF(MICROSECOND, r.seen_at, UTC_TIMESTAMP(6)) AS "silent_us!: i64",
+                TIMESTAMPDIFF(MICROSECOND, r.resumed_at, UTC_TIMESTAMP(6)) AS "resumed_us: i64",
+                CAST(COALESCE((SELECT MAX(w.beat_ms) FROM sa_pulse w WHERE w.role = ? AND w.ended_at IS NULL), 0) AS SIGNED)
+                    AS "beat_ms!: i64"
+           FROM sa_pulse r
+          WHERE r.id = ?"#,
+        PulseRole::Worker,
+        pulse.worker,
+    )
+    .fetch_optional(db.pool())
+    .await?;
+    let span = |us: i64| Duration::from_micros(u64::try_from(us).unwrap_or(0));
+    Ok(row.map(|row| LastRun {
+        silent_for: span(row.silent_us),
+        resumed_for: row.resumed_us.map(span),
+        beat: span(row.beat_ms.saturating_mul(1000)),
+    }))
+}
+
+async fn resume(db: &Db, pulse: &Pulse) -> Result<(), Error> {
+    sqlx::query!(
+        "-- repo::pulse
+         UPDATE sa_pulse SET resumed_at = UTC_TIMESTAMP(6) WHERE id = ?",
+        pulse.worker,
+    )
+    .execute(db.pool())
+    .await?;
+    Ok(())
+}
+
+/// Ends a run of the reaper: records it, and takes away the pulses of workers that have been silent for 7 days.
 ///
 /// # Errors
 /// `Database`.

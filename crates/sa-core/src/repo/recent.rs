@@ -61,7 +61,11 @@ async fn once(db: &Db, viewer: Viewer, since: Option<OffsetDateTime>, limit: u32
         Some(since) => changed_since(db, viewer, since, limit).await?,
         None => Keys { jobs: newest(db, viewer).await?, cut: None },
     };
-    let entities = items::read(db, &keys.jobs).await?;
+    let mut jobs = keys.jobs;
+    // A job that changed between two of the reads was found by both.
+    jobs.sort_unstable();
+    jobs.dedup();
+    let entities = items::read(db, &jobs).await?;
     let as_of = keys.cut.map_or(now.as_of, |cut| cut.min(now.as_of));
     Ok(Recent { as_of, last_event_id: now.last_event_id, has_more: keys.cut.is_some(), entities })
 }

@@ -33,6 +33,17 @@ pub struct Retry {
     pub max_attempts: Option<MaxAttempts>,
     /// Earliest instant; the past and nothing are now.
     pub scheduled_for: Option<OffsetDateTime>,
+    /// What to do with a job that waits for its time.
+    pub if_waiting: IfWaiting,
+}
+
+/// What a retry does with a job that waits for its time: it is not replaced, so it keeps the terms it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfWaiting {
+    /// Make it due now.
+    BringForward,
+    /// Refuse: the caller asked for other terms, and they would be lost.
+    Refuse,
 }
 
 /// What became of a retry.
@@ -65,20 +76,42 @@ pub enum Retried {
 /// `Database`.
 pub async fn retry(db: &Db, asked: Retry) -> Result<Retried, Error> {
     let successor = JobId::new();
-    loop {
-        let error = match db.retrying(|| once(db, &asked, successor)).await {
+    let mut unanswered = None;
+    for _ in 0..3 {
+        match db.retrying(|| once(db, &asked, successor)).await {
             // Ours, from a try whose COMMIT got no answer.
             Err(Error::Conflict { id, found: State::Superseded }) if id == successor => {
                 let prompt = db.retrying(|| prompt_of(db, asked.job)).await?;
                 return Ok(Retried::Successor { prompt, job: successor, supersedes: asked.job });
             }
-            Err(error) => error,
-            done => return done,
-        };
-        if error.fate() != Fate::Unknown {
-            return Err(error);
+            Err(Error::Conflict { found: State::Queued | State::Running, .. }) if unanswered.is_some() => {
+                let brought = db.retrying(|| brought_forward(db, &asked)).await?;
+                return brought.ok_or_else(|| unanswered.unwrap_or(Error::NotFound));
+            }
+            Err(error) if error.fate() == Fate::Unknown => unanswered = Some(error),
+            settled => return settled,
         }
     }
+    Err(unanswered.unwrap_or(Error::NotFound))
+}
+
+/// Whether this caller brought the job forward, in a try whose COMMIT got no answer.
+async fn brought_forward(db: &Db, asked: &Retry) -> Result<Option<Retried>, Error> {
+    let at = sqlx::query_scalar!(
+        r#"-- repo::supersede
+         SELECT at AS "at: OffsetDateTime"
+           FROM sa_job_event
+          WHERE job_id = ?
+            AND reason = 'brought_forward'
+            AND actor = ?
+          ORDER BY seq DESC
+          LIMIT 1"#,
+        asked.job,
+        asked.actor,
+    )
+    .fetch_optional(db.pool())
+    .await?;
+    Ok(at.map(|scheduled_for| Retried::BroughtForward { job: asked.job, scheduled_for }))
 }
 
 async fn prompt_of(db: &Db, job: JobId) -> Result<PromptId, Error> {
@@ -111,7 +144,7 @@ async fn once(db: &Db, asked: &Retry, successor: JobId) -> Result<Retried, Error
     }
     let Some(edge) = Transition::supersession_of(row.state) else {
         return match row.state {
-            State::Queued if row.waits => bring_forward(tx, asked).await,
+            State::Queued if row.waits && asked.if_waiting == IfWaiting::BringForward => bring_forward(tx, asked).await,
             State::Superseded => Err(conflict_with_successor(&mut tx, asked.job).await?),
             State::Queued | State::Running | State::Succeeded | State::Failed | State::Cancelled => {
                 Err(Error::Conflict { id: asked.job, found: row.state })

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use sqlx::MySqlConnection;
 use time::OffsetDateTime;
+use uuid::fmt::Hyphenated as Uuid;
 
 use super::children::json;
 use super::{Db, Error};
-use crate::entity::EntityKind;
+use crate::entity::{EntityKind, StateClass};
 use crate::id::{EntityId, PromptId, ResponseId};
 
 /// One earlier turn of a thread.
@@ -30,8 +31,8 @@ pub struct Context {
     pub source_refs: Vec<EntityId>,
 }
 
-/// The prompt's text and at most `depth` turns before it. Each turn is a prompt with its latest settled response:
-/// superseded and partial ones are left out.
+/// The prompt's text and at most `depth` turns before it. Each turn is a prompt with the response that was continued, or,
+/// where the prompt itself was, with its latest; partial ones are left out.
 ///
 /// # Errors
 /// `NotFound` if there is no such prompt; `Database`.
@@ -42,12 +43,15 @@ pub async fn context(db: &Db, prompt: PromptId, depth: u8) -> Result<Context, Er
 async fn once(db: &Db, prompt: PromptId, depth: u8) -> Result<Context, Error> {
     let mut session = db.pool().acquire().await?;
     let mut asked = ancestors(&mut session, prompt, depth).await?;
-    if asked.first() != Some(&prompt) {
+    if asked.first().map(|(asked, _)| *asked) != Some(prompt) {
         return Err(Error::NotFound);
     }
     asked.truncate(usize::from(depth) + 1);
-    let earlier: Vec<PromptId> = asked[1..].iter().rev().copied().collect();
-    let responses = latest_responses(&mut session, &earlier).await?;
+    let named: HashMap<PromptId, ResponseId> =
+        asked.iter().filter_map(|&(asked, named)| Some((asked, named?))).collect();
+    let earlier: Vec<PromptId> = asked[1..].iter().rev().map(|&(asked, _)| asked).collect();
+    let mut responses = latest_responses(&mut session, &earlier).await?;
+    responses.extend(named);
     let mut source_refs = Vec::new();
     for asked in &earlier {
         source_refs.push(EntityId::from(*asked));
@@ -65,25 +69,43 @@ async fn once(db: &Db, prompt: PromptId, depth: u8) -> Result<Context, Error> {
     Ok(Context { turns, text: text_of(prompt.into()).ok_or(Error::NotFound)?, source_refs })
 }
 
-/// The prompt and the prompts above it, nearest first.
-async fn ancestors(session: &mut MySqlConnection, prompt: PromptId, depth: u8) -> Result<Vec<PromptId>, Error> {
+/// The prompt and the prompts above it, nearest first; each with the very response that was continued, if one was.
+async fn ancestors(
+    session: &mut MySqlConnection,
+    prompt: PromptId,
+    depth: u8,
+) -> Result<Vec<(PromptId, Option<ResponseId>)>, Error> {
     let rows = sqlx::query!(
         r#"-- repo::thread
-         WITH RECURSIVE up (id, kind, parent_id, n) AS (
-             SELECT e.id, e.kind, e.parent_id, 0 FROM sa_entity e WHERE e.id = ?
+         WITH RECURSIVE up (id, kind, state_class, parent_id, n) AS (
+             SELECT e.id, e.kind, e.state_class, e.parent_id, 0 FROM sa_entity e WHERE e.id = ?
              UNION ALL
-             SELECT e.id, e.kind, e.parent_id, up.n + 1
+             SELECT e.id, e.kind, e.state_class, e.parent_id, up.n + 1
                FROM up STRAIGHT_JOIN sa_entity e FORCE INDEX (PRIMARY) ON e.id = up.parent_id
               WHERE up.n < ?
          )
-         SELECT up.id AS "id!: PromptId", up.kind AS "kind!: EntityKind" FROM up ORDER BY up.n"#,
+         SELECT up.id AS "id!: Uuid", up.kind AS "kind!: EntityKind", up.state_class AS "class!: StateClass"
+           FROM up
+          ORDER BY up.n"#,
         prompt,
         // A turn is at most two steps: to the response, and on to its prompt.
         u32::from(depth) * 2,
     )
     .fetch_all(session)
     .await?;
-    Ok(rows.into_iter().filter(|row| row.kind == EntityKind::Prompt).map(|row| row.id).collect())
+    let mut asked = Vec::new();
+    let mut continued = None;
+    for row in rows {
+        let id = row.id.into_uuid();
+        match (row.kind, row.class) {
+            (EntityKind::Prompt, _) => asked.push((PromptId::from_uuid(id), continued.take())),
+            (EntityKind::Response, StateClass::Settled | StateClass::Truncated) => {
+                continued = Some(ResponseId::from_uuid(id));
+            }
+            (EntityKind::Response, StateClass::Partial) => {}
+        }
+    }
+    Ok(asked)
 }
 
 /// Each prompt's latest response that is whole or truncated.

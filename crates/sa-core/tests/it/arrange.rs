@@ -5,9 +5,9 @@ use sa_core::error_kind::{ErrorKind, Failure};
 use sa_core::id::{JobId, LedgerId, OrgId, UserId, WorkerId};
 use sa_core::job::{ExecutionOptions, Lane, MaxAttempts, Priority};
 use sa_core::ledger::{CallOutcome, LedgerRow, Purpose, Usage};
-use sa_core::repo::{self, Claim, Claimer, Db, Enqueued, Error, Finish, NewPrompt, Outcome, Serves};
+use sa_core::repo::{self, Claim, Claimer, Db, Enqueued, Error, Finish, IfWaiting, NewPrompt, Outcome, Retry, Serves};
 use sa_core::state::State;
-use sa_core::viewer::{Actor, Viewer};
+use sa_core::viewer::{Actor, Scope, Viewer};
 use sa_harness::Database;
 use sqlx::Executor;
 
@@ -113,12 +113,27 @@ pub async fn failed(db: &Db, text: &str) -> Enqueued {
     ids
 }
 
+/// A retry by the job's own viewer, on the old terms.
+pub fn retry_of(job: JobId) -> Retry {
+    Retry {
+        job,
+        scope: Scope::Viewer(VIEWER),
+        actor: Actor::user(VIEWER.user),
+        options: ExecutionOptions::default(),
+        lane: Lane::new("echo"),
+        priority: None,
+        max_attempts: None,
+        scheduled_for: None,
+        if_waiting: IfWaiting::BringForward,
+    }
+}
+
 pub async fn state(db: &Db, job: JobId) -> State {
     row(db, job).await.state
 }
 
 pub async fn row(db: &Db, job: JobId) -> repo::inspect::JobRow {
-    repo::inspect::job(db, sa_core::viewer::Scope::Everywhere, job).await.unwrap()
+    repo::inspect::job(db, Scope::Everywhere, job).await.unwrap()
 }
 
 /// Runs plain SQL, to move a row in time. As text: MySQL takes no CREATE TRIGGER as a prepared statement.

@@ -151,6 +151,35 @@ async fn a_row_that_another_session_holds_is_passed_over() {
     assert_eq!(claim_one(&db).await.job(), held.job_id);
 }
 
+/// Rows that others hold make a claimer give candidates back. It must find its way back to them in order.
+#[tokio::test]
+async fn order_holds_while_other_sessions_hold_rows() {
+    let (database, db) = database().await;
+    let batch = (0..120).map(|_| prompt("p")).collect();
+    let stored: Vec<JobId> = repo::enqueue(&db, batch).await.into_iter().map(|ids| ids.unwrap().job_id).collect();
+    sql(&database, "UPDATE sa_job SET scheduled_for = '2026-01-01 00:00:00'").await;
+    let mut session = database.pool().begin().await.unwrap();
+    sqlx::query("SELECT id FROM sa_job ORDER BY id LIMIT 5 FOR UPDATE").execute(&mut *session).await.unwrap();
+    let (mut claimer, mut order) = (claimer(), Vec::new());
+    while order.len() < 115 {
+        let claims = claimer.claim(&db, 5).await.unwrap();
+        assert!(!claims.is_empty(), "{} of 115 claimed", order.len());
+        order.extend(claims.iter().map(repo::Claim::job));
+    }
+    session.rollback().await.unwrap();
+    assert_eq!(order, stored[5..], "no row is passed over");
+}
+
+#[tokio::test]
+async fn an_id_that_is_no_uuid_cannot_be_stored() {
+    let (database, _db) = database().await;
+    for id in ["'job-1'", "UPPER('0195a5a0-0000-7000-8000-00000000000a')", "'0195a5a00000700080000000000000aa'"] {
+        let statement = format!("INSERT INTO sa_job (id, prompt_id, org_id, created_by) VALUES ({id}, UUID(), 1, 1)");
+        let refused = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(database.pool()).await;
+        assert!(refused.is_err(), "{id}");
+    }
+}
+
 #[tokio::test]
 async fn racing_claimers_never_share_a_job() {
     let (database, db) = database().await;

@@ -3,14 +3,14 @@ use std::time::Duration;
 use sa_core::error_kind::{ErrorKind, Failure};
 use sa_core::id::ResponseId;
 use sa_core::ledger::CallOutcome;
-use sa_core::repo::{self, Outcome, Retry};
+use sa_core::repo::{self, Outcome};
 use sa_core::retry::Backoff;
 use sa_core::state::State;
 use sa_core::viewer::{Actor, Scope};
 
 use crate::arrange::{
-    VIEWER, answer, answered, call, claim_one, claimer, count, database, failure, finish, prompt, reasons, row, sql,
-    state, submit,
+    VIEWER, answer, answered, call, claim_one, claimer, count, database, failure, finish, prompt, reasons, retry_of,
+    row, sql, state, submit,
 };
 
 const SOON: Backoff = Backoff { base: Duration::from_secs(5), spread: Duration::from_secs(5) };
@@ -113,6 +113,8 @@ async fn a_release_keeps_attempt_and_place_until_there_are_too_many() {
     assert_eq!(finish(&db, claim_one(&db).await.release(vec![])).await, Outcome::Written);
     let job = row(&db, ids.job_id).await;
     assert_eq!((job.state, job.attempt, job.error_kind.as_deref()), (State::Queued, 2, Some("worker_crash")));
+    assert_eq!((job.releases, job.held_reason), (10, None), "it is a requeue, and due at once");
+    assert_eq!(reasons(&database, ids.job_id).await.last().unwrap(), "transient");
     sql(&database, "UPDATE sa_job SET max_attempts = 2").await;
     assert_eq!(finish(&db, claim_one(&db).await.release(vec![])).await, Outcome::Written);
     let job = row(&db, ids.job_id).await;
@@ -198,17 +200,7 @@ async fn an_abandoned_run_only_leaves_its_cost() {
 async fn a_retrys_answer_supersedes_the_one_before() {
     let (database, db) = database().await;
     let ids = answered(&db, "p", "old").await;
-    let retry = Retry {
-        job: ids.job_id,
-        scope: Scope::Viewer(VIEWER),
-        actor: Actor::user(VIEWER.user),
-        options: Default::default(),
-        lane: sa_core::job::Lane::new("echo"),
-        priority: None,
-        max_attempts: None,
-        scheduled_for: None,
-    };
-    repo::retry(&db, retry).await.unwrap();
+    repo::retry(&db, retry_of(ids.job_id)).await.unwrap();
     let item = repo::item(&db, VIEWER, ids.prompt_id).await.unwrap();
     assert_eq!(item.response.unwrap().text, "old", "until the retry answers, the old answer is shown");
     let claim = claim_one(&db).await;

@@ -5,7 +5,7 @@ use sa_core::repo::{self, NewPrompt};
 use sa_core::state::State;
 use time::OffsetDateTime;
 
-use crate::arrange::{STRANGER, VIEWER, answered, assert_not_found, database, prompt, sql, submit};
+use crate::arrange::{STRANGER, VIEWER, answered, assert_not_found, database, prompt, retry_of, sql, submit};
 
 #[tokio::test]
 async fn an_item_has_the_shape_that_clients_read() {
@@ -56,17 +56,7 @@ async fn only_the_viewers_own_prompts_are_seen() {
 async fn a_retried_prompt_is_there_once_with_its_newest_job() {
     let (_database, db) = database().await;
     let ids = answered(&db, "p", "a").await;
-    let retry = repo::Retry {
-        job: ids.job_id,
-        scope: sa_core::viewer::Scope::Viewer(VIEWER),
-        actor: sa_core::viewer::Actor::user(VIEWER.user),
-        options: Default::default(),
-        lane: sa_core::job::Lane::new("echo"),
-        priority: None,
-        max_attempts: None,
-        scheduled_for: None,
-    };
-    repo::retry(&db, retry).await.unwrap();
+    repo::retry(&db, retry_of(ids.job_id)).await.unwrap();
     let seen = repo::recent(&db, VIEWER, Some(OffsetDateTime::UNIX_EPOCH), 50).await.unwrap().entities;
     assert_eq!(seen.len(), 1);
     assert_eq!((seen[0].state, seen[0].job.supersedes), (State::Queued, Some(ids.job_id)));

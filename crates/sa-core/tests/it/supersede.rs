@@ -5,25 +5,12 @@ use sa_core::state::State;
 use sa_core::viewer::{Actor, Scope};
 
 use crate::arrange::{
-    STRANGER, VIEWER, answered, assert_conflict, assert_not_found, claim_one, count, database, failed, prompt, reasons,
-    row, sql, state, submit,
+    STRANGER, answered, assert_conflict, assert_not_found, claim_one, count, database, failed, prompt, reasons,
+    retry_of, row, sql, state, submit,
 };
 
-fn asked(job: JobId) -> Retry {
-    Retry {
-        job,
-        scope: Scope::Viewer(VIEWER),
-        actor: Actor::user(VIEWER.user),
-        options: ExecutionOptions::default(),
-        lane: Lane::new("echo"),
-        priority: None,
-        max_attempts: None,
-        scheduled_for: None,
-    }
-}
-
 async fn successor(db: &Db, job: JobId) -> JobId {
-    match repo::retry(db, asked(job)).await.unwrap() {
+    match repo::retry(db, retry_of(job)).await.unwrap() {
         Retried::Successor { job: new, supersedes, .. } => {
             assert_eq!(supersedes, job);
             new
@@ -76,7 +63,7 @@ async fn a_retry_copies_the_old_jobs_terms_and_may_change_them() {
         lane: Lane::new("other"),
         priority: Priority::new(99),
         max_attempts: MaxAttempts::new(1),
-        ..asked(first)
+        ..retry_of(first)
     };
     let Retried::Successor { job, .. } = repo::retry(&db, changed).await.unwrap() else { panic!("a successor") };
     let row = row(&db, job).await;
@@ -88,7 +75,7 @@ async fn a_retry_copies_the_old_jobs_terms_and_may_change_them() {
 async fn of_two_retries_at_once_one_wins_and_the_other_is_told_of_the_successor() {
     let (database, db) = database().await;
     let ids = failed(&db, "p").await;
-    let (one, two) = tokio::join!(repo::retry(&db, asked(ids.job_id)), repo::retry(&db, asked(ids.job_id)));
+    let (one, two) = tokio::join!(repo::retry(&db, retry_of(ids.job_id)), repo::retry(&db, retry_of(ids.job_id)));
     let (won, lost) = if one.is_ok() { (one, two) } else { (two, one) };
     let Retried::Successor { job, .. } = won.unwrap() else { panic!("a successor") };
     assert_conflict(lost, job, State::Superseded);
@@ -99,9 +86,9 @@ async fn of_two_retries_at_once_one_wins_and_the_other_is_told_of_the_successor(
 async fn a_due_or_running_job_is_refused() {
     let (_database, db) = database().await;
     let ids = submit(&db, prompt("p")).await;
-    assert_conflict(repo::retry(&db, asked(ids.job_id)).await, ids.job_id, State::Queued);
+    assert_conflict(repo::retry(&db, retry_of(ids.job_id)).await, ids.job_id, State::Queued);
     let _claim = claim_one(&db).await;
-    assert_conflict(repo::retry(&db, asked(ids.job_id)).await, ids.job_id, State::Running);
+    assert_conflict(repo::retry(&db, retry_of(ids.job_id)).await, ids.job_id, State::Running);
 }
 
 #[tokio::test]
@@ -110,7 +97,7 @@ async fn a_waiting_job_is_brought_forward() {
     let ids = submit(&db, prompt("p")).await;
     sql(&database, "UPDATE sa_job SET scheduled_for = UTC_TIMESTAMP(6) + INTERVAL 1 DAY, held_reason = 'schedule'")
         .await;
-    let Retried::BroughtForward { job, .. } = repo::retry(&db, asked(ids.job_id)).await.unwrap() else {
+    let Retried::BroughtForward { job, .. } = repo::retry(&db, retry_of(ids.job_id)).await.unwrap() else {
         panic!("brought forward")
     };
     assert_eq!(job, ids.job_id);
@@ -121,11 +108,21 @@ async fn a_waiting_job_is_brought_forward() {
 }
 
 #[tokio::test]
+async fn a_waiting_job_is_left_alone_by_a_retry_on_other_terms() {
+    let (database, db) = database().await;
+    let ids = submit(&db, prompt("p")).await;
+    sql(&database, "UPDATE sa_job SET scheduled_for = UTC_TIMESTAMP(6) + INTERVAL 1 DAY").await;
+    let other_terms = Retry { if_waiting: repo::IfWaiting::Refuse, ..retry_of(ids.job_id) };
+    assert_conflict(repo::retry(&db, other_terms).await, ids.job_id, State::Queued);
+    assert_eq!(row(&db, ids.job_id).await.revision, 1);
+}
+
+#[tokio::test]
 async fn another_viewers_job_is_not_there() {
     let (_database, db) = database().await;
     let ids = failed(&db, "p").await;
-    assert_not_found(repo::retry(&db, Retry { scope: Scope::Viewer(STRANGER), ..asked(ids.job_id) }).await);
-    assert_not_found(repo::retry(&db, asked(JobId::new())).await);
+    assert_not_found(repo::retry(&db, Retry { scope: Scope::Viewer(STRANGER), ..retry_of(ids.job_id) }).await);
+    assert_not_found(repo::retry(&db, retry_of(JobId::new())).await);
     assert_eq!(state(&db, ids.job_id).await, State::Failed);
 }
 
@@ -141,7 +138,7 @@ async fn cb_23_a_retry_that_cannot_insert_leaves_the_old_job_as_it_was() {
             SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'planted'",
     )
     .await;
-    assert!(matches!(repo::retry(&db, asked(ids.job_id)).await, Err(Error::Database(_))));
+    assert!(matches!(repo::retry(&db, retry_of(ids.job_id)).await, Err(Error::Database(_))));
     let after = row(&db, ids.job_id).await;
     assert_eq!((after.state, after.revision), (State::Failed, before.revision));
     assert_eq!(reasons(&database, ids.job_id).await.last().unwrap(), "failure");

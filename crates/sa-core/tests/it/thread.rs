@@ -43,3 +43,26 @@ async fn a_prompt_that_is_not_there_is_not_found() {
     let (_database, db) = database().await;
     assert_not_found(repo::context(&db, PromptId::new(), 10).await);
 }
+
+/// A prompt root stands for its latest response; a response root stands for itself, also after a retry.
+#[tokio::test]
+async fn a_response_that_was_continued_stands_for_itself() {
+    let (_database, db) = database().await;
+    let one = answered(&db, "one", "first answer").await;
+    let first: EntityId = ResponseId::of(one.prompt_id, one.job_id).into();
+    let on_response = submit(&db, NewPrompt { root: Some(first), ..prompt("on the response") }).await;
+    let on_prompt = submit(&db, NewPrompt { root: Some(one.prompt_id.into()), ..prompt("on the prompt") }).await;
+    let mut claims = crate::arrange::claimer().claim(&db, 2).await.unwrap();
+    for claim in claims.drain(..) {
+        let _ = finish(&db, claim.succeed(answer("later"), vec![])).await;
+    }
+    repo::retry(&db, crate::arrange::retry_of(one.job_id)).await.unwrap();
+    let claim = claim_one(&db).await;
+    let _ = finish(&db, claim.succeed(answer("second answer"), vec![])).await;
+    let turns = |ids: sa_core::repo::Enqueued| {
+        let db = db.clone();
+        async move { repo::context(&db, ids.prompt_id, 10).await.unwrap().turns }
+    };
+    assert_eq!(turns(on_response).await, [turn("one", Some("first answer"))]);
+    assert_eq!(turns(on_prompt).await, [turn("one", Some("second answer"))]);
+}

@@ -71,6 +71,11 @@ impl Levels {
         Self { ceiling, levels: Vec::new(), places: BinaryHeap::new(), built: None, lanes: Vec::new() }
     }
 
+    /// Whether nothing is due in any open lane.
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     /// Makes the next [`Self::refresh`] look anew.
     pub(super) fn forget(&mut self) {
         self.built = None;
@@ -85,7 +90,7 @@ impl Levels {
 
     /// Finds the levels anew if the picture is old or the open lanes are others.
     pub(super) async fn refresh(&mut self, db: &Db, open: &[Lane]) -> Result<(), Error> {
-        if self.built.is_some_and(|built| built.elapsed() < FRESH_FOR) && self.lanes == open {
+        if !self.is_empty() && self.built.is_some_and(|built| built.elapsed() < FRESH_FOR) && self.lanes == open {
             return Ok(());
         }
         let rows = db.retrying(|| async { Ok(db.pool().fetch_all(HEADS).await?) }).await?;
@@ -112,7 +117,9 @@ impl Levels {
             let level = &mut self.levels[n];
             match id {
                 Some(id) => taken.push(Candidate { id, lane: level.lane.clone(), priority, scheduled_for, level: n }),
-                None => level.read_ahead(tx, count.max(READ_AHEAD)).await?,
+                None if level.ahead.is_empty() => level.read_ahead(tx, count.max(READ_AHEAD)).await?,
+                // Rows that were put back made it two places for one level, and the other has read on.
+                None => {}
             }
             self.places.extend(level.next_place(n));
         }

@@ -13,24 +13,26 @@ use crate::repo::children::{NewLedger, insert_ledger, json};
 use crate::repo::db::Tx;
 use crate::repo::error::Fate;
 use crate::repo::event::{Change, Changed, record};
-use crate::repo::{Db, Error};
-use crate::state::State;
+use crate::repo::{DatabaseError, Db, Error};
+use crate::state::{State, Transition};
 
-/// Whether each of these ends is in the database after all: its event is, with this claim and this new state. The row
-/// alone could not tell, since after a requeue it carries no claim.
+/// Whether each of these ends is in the database after all: its event is, with this claim, this new state and a worker's
+/// reason. The row alone could not tell, since after a requeue it carries no claim; nor could an event of the reaper's.
 pub(super) async fn written(db: &Db, batch: &[Finish]) -> Result<Vec<bool>, Error> {
     #[derive(Serialize)]
     struct Sought<'a> {
         job: JobId,
         claim: &'a str,
         to: Option<State>,
+        reason: Reason,
     }
     let sought: Vec<_> = batch
         .iter()
         .map(|finish| Sought {
             job: finish.job(),
             claim: finish.claim.id().as_str(),
-            to: finish.edge().map(crate::state::Transition::to),
+            to: finish.edge().map(Transition::to),
+            reason: finish.reason(),
         })
         .collect();
     let found = sqlx::query_scalar!(
@@ -39,11 +41,13 @@ pub(super) async fn written(db: &Db, batch: &[Finish]) -> Result<Vec<bool>, Erro
            FROM JSON_TABLE(?, '$[*]' COLUMNS (
                     job CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.job',
                     claim VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.claim',
-                    to_state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin PATH '$.to'
+                    to_state VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin PATH '$.to',
+                    reason VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin PATH '$.reason'
                 )) s
            STRAIGHT_JOIN sa_job_event e FORCE INDEX (idx_event_job) ON e.job_id = s.job
           WHERE e.claim = s.claim
-            AND e.to_state = s.to_state"#,
+            AND e.to_state = s.to_state
+            AND e.reason = s.reason"#,
         json(&sought),
     )
     .fetch_all(db.pool())
@@ -53,6 +57,12 @@ pub(super) async fn written(db: &Db, batch: &[Finish]) -> Result<Vec<bool>, Erro
 
 /// Records what a lost run cost, in a transaction of its own.
 pub(super) async fn settle(db: &Db, finish: Finish) -> Result<Outcome, (Error, Finish)> {
+    match db.retrying(|| written(db, std::slice::from_ref(&finish))).await {
+        // An earlier try was committed without an answer.
+        Ok(written) if written[0] => return Ok(Outcome::Written),
+        Ok(_) => {}
+        Err(error) => return Err((error, finish)),
+    }
     match db.retrying(|| once(db, &finish)).await {
         Ok(found) => Ok(Outcome::Lost { found }),
         // The cost is there already: an earlier try was committed without an answer.
@@ -79,7 +89,7 @@ async fn once(db: &Db, finish: &Finish) -> Result<State, Error> {
     let mut tx = db.begin().await?;
     let row = sqlx::query!(
         r#"-- repo::finalize
-         SELECT state AS "state: State", worker_claim AS "claim: ClaimId"
+         SELECT state AS "state: State", worker_claim AS "claim: ClaimId", attempt
            FROM sa_job
           WHERE id = ?
             FOR UPDATE"#,
@@ -88,10 +98,16 @@ async fn once(db: &Db, finish: &Finish) -> Result<State, Error> {
     .fetch_optional(tx.session())
     .await?
     .ok_or(Error::NotFound)?;
+    let ours = row.claim.as_ref() == Some(finish.claim.id());
+    if row.state == State::Running && ours && row.attempt == finish.claim.attempt() && finish.edge().is_some() {
+        return Err(DatabaseError::undecided().into());
+    }
     let rows: Vec<_> = finish.ledger.iter().map(|row| discarded(finish, row)).collect();
     insert_ledger(tx.session(), &rows).await?;
-    let cancelled_under_us = row.state == State::Cancelled && row.claim.as_ref() == Some(finish.claim.id());
-    if cancelled_under_us && let Some(answer) = text_of(finish) {
+    if row.state == State::Cancelled
+        && ours
+        && let Some(answer) = text_of(finish)
+    {
         keep_partial(&mut tx, finish, answer).await?;
     }
     tx.commit().await?;

@@ -133,7 +133,8 @@ async fn prompts(db: &Db, jobs: &[JobId]) -> Result<Vec<Item>, Error> {
                     id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$'
                 )) s
            STRAIGHT_JOIN sa_job j FORCE INDEX (PRIMARY) ON j.id = s.id
-           STRAIGHT_JOIN sa_entity p FORCE INDEX (PRIMARY) ON p.id = j.prompt_id"#,
+           STRAIGHT_JOIN sa_entity p FORCE INDEX (PRIMARY) ON p.id = j.prompt_id
+          WHERE j.state <> 'superseded'"#,
         json(jobs),
     )
     .fetch_all(db.pool())

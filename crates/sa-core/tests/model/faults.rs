@@ -1,0 +1,1 @@
+//! Each guard is needed.
