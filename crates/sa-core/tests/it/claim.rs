@@ -157,7 +157,13 @@ async fn order_holds_while_other_sessions_hold_rows() {
     let (database, db) = database().await;
     let batch = (0..120).map(|_| prompt("p")).collect();
     let stored: Vec<JobId> = repo::enqueue(&db, batch).await.into_iter().map(|ids| ids.unwrap().job_id).collect();
-    sql(&database, "UPDATE sa_job SET scheduled_for = '2026-01-01 00:00:00'").await;
+    // Each its own instant: a level whose next row is unread then stands behind all rows of it that were given back.
+    sql(
+        &database,
+        "UPDATE sa_job j JOIN (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS n FROM sa_job) k ON k.id = j.id
+            SET j.scheduled_for = '2026-01-01 00:00:00' + INTERVAL k.n SECOND",
+    )
+    .await;
     let mut session = database.pool().begin().await.unwrap();
     sqlx::query("SELECT id FROM sa_job ORDER BY id LIMIT 5 FOR UPDATE").execute(&mut *session).await.unwrap();
     let (mut claimer, mut order) = (claimer(), Vec::new());
