@@ -57,6 +57,8 @@ impl Db {
         let suspects = Arc::clone(&suspect);
         let pool = MySqlPoolOptions::new()
             .max_connections(pool_size)
+            // Kept open, so that the first requests after a quiet time need not wait for new ones.
+            .min_connections(pool_size.min(4))
             .acquire_timeout(acquire)
             .test_before_acquire(false)
             .max_lifetime(Duration::from_secs(600))

@@ -8,6 +8,7 @@ mod changes;
 mod claim;
 mod enqueue;
 mod finalize;
+mod finalize_texts;
 mod heartbeat;
 mod inspect;
 mod pulse;
