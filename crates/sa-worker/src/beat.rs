@@ -14,13 +14,11 @@ use sa_core::{
     pulse::Pulse,
     repo::{self, Db},
 };
-use tokio::{
-    sync::oneshot,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    patience::PATIENCE,
     pause::Pause,
     roster::{Beating, Roster},
 };
@@ -33,7 +31,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(2);
 /// The thread that beats.
 pub(crate) struct Beater {
     stop: CancellationToken,
-    ended: oneshot::Receiver<()>,
+    ended: CancellationToken,
 }
 
 struct Beat {
@@ -46,15 +44,22 @@ struct Beat {
 }
 
 impl Beater {
-    /// Beats for everything in the roster until stopped.
-    pub(crate) fn start(boot: BootOptions, beats: Beats, pulse: Pulse, roster: Arc<Roster>) -> anyhow::Result<Self> {
-        let (stop, (end, ended)) = (CancellationToken::new(), oneshot::channel());
-        let stopped = stop.clone();
+    /// Beats for everything in the roster until stopped; `ended` is cancelled when the thread ends, also by a panic.
+    pub(crate) fn start(
+        boot: BootOptions,
+        beats: Beats,
+        pulse: Pulse,
+        roster: Arc<Roster>,
+        ended: CancellationToken,
+    ) -> anyhow::Result<Self> {
+        let stop = CancellationToken::new();
+        let (stopped, end) = (stop.clone(), ended.clone().drop_guard());
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the beats")?;
         thread::Builder::new()
             .name("beat".to_owned())
             .spawn(move || {
+                let _end = end;
                 let beat = Beat { boot, beats, pulse, roster, answered: Cell::new(Instant::now()) };
                 runtime.block_on(async {
                     tokio::select! {
@@ -65,7 +70,6 @@ impl Beater {
                 });
                 // A look-up of the server's name may still block a thread of this runtime; nobody waits for it.
                 runtime.shutdown_background();
-                let _ = end.send(());
             })
             .context("cannot start the beats")?;
         Ok(Self { stop, ended })
@@ -74,7 +78,7 @@ impl Beater {
     /// Ends the thread; all claims should be gone by now.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
-        let _ = timeout(STOP_LIMIT, self.ended).await;
+        let _ = timeout(STOP_LIMIT, self.ended.cancelled()).await;
     }
 }
 
@@ -88,24 +92,40 @@ impl Drop for Beat {
 
 impl Beat {
     async fn run(&self) {
-        let db = self.connect().await;
+        loop {
+            let db = self.connect().await;
+            self.go_on(&db).await;
+            tracing::debug!("The beats make a new connection, because theirs does not answer.");
+        }
+    }
+
+    /// Beats by this connection until that is silent.
+    async fn go_on(&self, db: &Db) {
         let tick = PROBE.min(self.beats.every);
+        // Beats and probes are single statements, done or not, and their connection is thrown away: dropping one
+        // half-way does no harm.
+        let patience = PATIENCE.min(self.beats.every * 2);
         let mut due = Instant::now();
         loop {
             let now = Instant::now();
-            let mut answered = true;
             // While beats fail, each probe is a beat: the first that arrives counts.
-            if now >= due || self.roster.beating() == Beating::Failing {
-                answered = self.beat(&db, now).await;
+            let beats = now >= due || self.roster.beating() == Beating::Failing;
+            let call = async { if beats { self.beat(db, now).await } else { self.probe(db).await } };
+            let answer = timeout(patience, call).await;
+            let answered = matches!(answer, Ok(Ok(())));
+            if let Ok(Err(error)) = &answer {
+                tracing::debug!(%error, "A beat did not arrive.");
+            }
+            if beats {
                 due = if answered { now + self.beats.every } else { now };
-            } else if let Err(error) = self.probe(&db).await {
-                answered = false;
-                tracing::debug!(%error, "Claims could not be checked.");
             }
             if answered {
                 self.answered.set(now);
             }
             self.tell(if answered { Beating::Well } else { Beating::Failing });
+            if answer.is_err() {
+                return;
+            }
             sleep(tick).await;
         }
     }
@@ -113,27 +133,25 @@ impl Beat {
     async fn connect(&self) -> Db {
         let mut pause = Pause::for_outage();
         loop {
-            match self.boot.database(Pool::of(1)).await {
-                Ok(db) => return db,
-                Err(error) => tracing::debug!(%error, "The beats have no connection yet."),
+            match timeout(PATIENCE, self.boot.database(Pool::of(1))).await {
+                Ok(Ok(db)) => return db,
+                Ok(Err(error)) => tracing::debug!(%error, "The beats have no connection yet."),
+                Err(_) => tracing::debug!("The beats have no connection yet: the database does not answer."),
             }
             sleep(pause.take_spread()).await;
         }
     }
 
-    /// One beat of every claim and of the process. Says whether it arrived.
-    async fn beat(&self, db: &Db, now: Instant) -> bool {
+    /// One beat of every claim and of the process.
+    async fn beat(&self, db: &Db, now: Instant) -> Result<(), repo::Error> {
         let held = self.roster.held();
-        let sent = async {
-            if !held.is_empty() {
-                let lost = repo::beat(db, &held).await?;
-                self.roster.beaten(&held, now);
-                self.roster.lose(&held, &lost);
-            }
-            let in_flight = u32::try_from(held.len()).unwrap_or(u32::MAX);
-            repo::pulse::record(db, &Pulse { in_flight, ..self.pulse.clone() }).await
-        };
-        sent.await.inspect_err(|error| tracing::debug!(%error, "A beat did not arrive.")).is_ok()
+        if !held.is_empty() {
+            let lost = repo::beat(db, &held).await?;
+            self.roster.beaten(&held, now);
+            self.roster.lose(&held, &lost);
+        }
+        let in_flight = u32::try_from(held.len()).unwrap_or(u32::MAX);
+        repo::pulse::record(db, &Pulse { in_flight, ..self.pulse.clone() }).await
     }
 
     async fn probe(&self, db: &Db) -> Result<(), repo::Error> {

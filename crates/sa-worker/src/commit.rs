@@ -1,7 +1,8 @@
 //! The committer: one task that writes the ends of all runs, many in one transaction.
 //!
 //! It keeps what it cannot write: an answer that was paid for outlives an outage of the database, until the ceiling of its
-//! run. Whether it still counts is decided by the fence, not by a clock here.
+//! run. Whether it still counts is decided by the fence, not by a clock here. Each transaction runs in a task of its own,
+//! so that one that is never answered holds up neither the others nor the end of the process.
 
 use std::time::Duration;
 
@@ -11,12 +12,15 @@ use sa_core::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    task::JoinHandle,
+    task::{JoinError, JoinHandle, JoinSet},
     time::{Instant, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::pause::Pause;
+use crate::{
+    patience::{Fault, PATIENCE, panicked},
+    pause::Pause,
+};
 
 /// The most ends in one transaction, in number and in bytes of text: sixteen prompts of 1 MiB would fill a packet.
 const LARGEST_BATCH: usize = 64;
@@ -25,7 +29,10 @@ const LARGEST_TEXT: usize = 4 * 1024 * 1024;
 const GATHER: Duration = Duration::from_millis(2);
 
 /// How an end was written, or why it was given up.
-pub(crate) type Settled = Result<Outcome, repo::Error>;
+pub(crate) type Settled = Result<Outcome, Fault>;
+
+/// What a transaction came to, with the tickets of its ends.
+type Round = (Vec<Result<Outcome, (repo::Error, Finish)>>, Vec<Ticket>);
 
 /// Where runs hand in their ends. Clones lead to the same committer.
 #[derive(Clone)]
@@ -37,6 +44,7 @@ pub(crate) struct Desk {
 pub(crate) struct Committer {
     desk: Desk,
     last_call: CancellationToken,
+    over: CancellationToken,
     task: JoinHandle<()>,
 }
 
@@ -53,22 +61,36 @@ struct Ticket {
 }
 
 impl Desk {
-    /// Writes this end of a run that was claimed at `claimed`. Waits until that is done.
+    /// Writes this end of a run that was claimed at `claimed`. Waits until that is done or given up.
     pub(crate) async fn commit(&self, finish: Finish, claimed: Instant) -> Settled {
         let (reply, settled) = oneshot::channel();
         let ticket = Ticket { due: Instant::now(), give_up: claimed + CEILING, pause: Pause::for_outage(), reply };
-        let handed_in = self.queue.send(Pending { finish, ticket }).await.is_ok();
-        assert!(handed_in, "the committer lives as long as a desk does");
-        settled.await.expect("the committer answers every ticket before it drops it")
+        // A committer that is gone has dropped the ticket, which is answer enough.
+        let _ = self.queue.send(Pending { finish, ticket }).await;
+        settled.await.unwrap_or(Err(Fault::Silent))
     }
 }
 
 impl Committer {
-    pub(crate) fn start(db: Db) -> Self {
+    /// Starts the task; `ended` is cancelled when it ends, also by a panic.
+    pub(crate) fn start(db: Db, ended: CancellationToken) -> Self {
         let (queue, arrivals) = mpsc::channel(LARGEST_BATCH);
-        let last_call = CancellationToken::new();
-        let work = Work { db, arrivals, backlog: Vec::new(), last_call: last_call.clone(), busy: false, away: false };
-        Self { desk: Desk { queue }, last_call, task: tokio::spawn(work.run()) }
+        let (last_call, over) = (CancellationToken::new(), CancellationToken::new());
+        let mut work = Work {
+            db,
+            arrivals,
+            backlog: Vec::new(),
+            writing: JoinSet::new(),
+            last_call: last_call.clone(),
+            busy: false,
+            away: false,
+        };
+        let gone = over.clone();
+        let task = tokio::spawn(async move {
+            let _ended = ended.drop_guard();
+            tokio::select! { biased; () = gone.cancelled() => {}, () = work.run() => {} }
+        });
+        Self { desk: Desk { queue }, last_call, over, task }
     }
 
     pub(crate) fn desk(&self) -> Desk {
@@ -78,6 +100,11 @@ impl Committer {
     /// From now on each end is tried once more and then given up.
     pub(crate) fn last_call(&self) {
         self.last_call.cancel();
+    }
+
+    /// From now on nothing is waited for any more: what is not written is given up.
+    pub(crate) fn give_up(&self) {
+        self.over.cancel();
     }
 
     /// Ends the task, once all other desks are gone and all is written.
@@ -92,6 +119,8 @@ struct Work {
     db: Db,
     arrivals: mpsc::Receiver<Pending>,
     backlog: Vec<Pending>,
+    /// The transactions under way: one, and those that are no longer waited for.
+    writing: JoinSet<Round>,
     last_call: CancellationToken,
     /// Whether the last transaction held more than one end.
     busy: bool,
@@ -100,7 +129,7 @@ struct Work {
 }
 
 impl Work {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         while self.wait().await {
             self.gather().await;
             let batch = self.take_due();
@@ -114,10 +143,7 @@ impl Work {
     /// Waits for something to write; false when nothing will come any more.
     async fn wait(&mut self) -> bool {
         if self.backlog.is_empty() {
-            let arrival = self.arrivals.recv().await;
-            let open = arrival.is_some();
-            self.backlog.extend(arrival);
-            return open;
+            return self.wait_for_arrival().await;
         }
         let soonest = self.backlog.iter().map(|pending| pending.ticket.due).min();
         let pause = async {
@@ -131,8 +157,26 @@ impl Work {
         tokio::select! {
             () = pause => {}
             Some(arrival) = self.arrivals.recv() => self.backlog.push(arrival),
+            Some(round) = self.writing.join_next() => self.settle(round),
         }
         true
+    }
+
+    async fn wait_for_arrival(&mut self) -> bool {
+        let arrival = tokio::select! {
+            Some(round) = self.writing.join_next() => {
+                self.settle(round);
+                return true;
+            }
+            arrival = self.arrivals.recv() => arrival,
+        };
+        let open = arrival.is_some();
+        self.backlog.extend(arrival);
+        if !open && let Some(round) = self.writing.join_next().await {
+            self.settle(round);
+            return true;
+        }
+        open
     }
 
     /// Adds what is there already, and under load what comes in the next moment.
@@ -168,10 +212,33 @@ impl Work {
         self.backlog.extract_if(.., fits).collect()
     }
 
+    /// Writes this batch. One that is not answered in time is put aside: its ends are in its task, and come out of it.
     async fn write(&mut self, batch: Vec<Pending>) {
-        let (finishes, tickets): (Vec<_>, Vec<_>) =
-            batch.into_iter().map(|pending| (pending.finish, pending.ticket)).unzip();
-        let results = repo::finalize(&self.db, finishes).await;
+        let db = self.db.clone();
+        let others = self.writing.len();
+        self.writing.spawn(async move {
+            let (finishes, tickets): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|pending| (pending.finish, pending.ticket)).unzip();
+            (repo::finalize(&db, finishes).await, tickets)
+        });
+        let end = Instant::now() + PATIENCE;
+        while self.writing.len() > others {
+            match timeout_at(end, self.writing.join_next()).await {
+                Ok(Some(round)) => self.settle(round),
+                Ok(None) => break,
+                Err(_) => {
+                    tracing::warn!(
+                        waiting = self.writing.len(),
+                        "The database has not answered a commit so far; other ends do not wait for that."
+                    );
+                    break;
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self, round: Result<Round, JoinError>) {
+        let (results, tickets) = round.unwrap_or_else(|error| panicked(error));
         let mut failed = false;
         for (result, ticket) in results.into_iter().zip(tickets) {
             match result {
@@ -196,7 +263,7 @@ impl Work {
             repo::Error::Corrupt { .. } | repo::Error::NotFound | repo::Error::Conflict { .. } => false,
         };
         if !curable || self.last_call.is_cancelled() || Instant::now() >= ticket.give_up {
-            drop(ticket.reply.send(Err(error)));
+            drop(ticket.reply.send(Err(Fault::Refused(error))));
             return;
         }
         if !self.away {

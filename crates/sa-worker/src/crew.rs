@@ -7,22 +7,32 @@ use std::{
 
 use sa_boot::{Beats, BootOptions, Shutdown};
 use sa_core::{
-    id::WorkerId,
+    id::{ClaimId, JobId, OrgId, PromptId, WorkerId},
     pulse::{Pulse, PulseRole},
     repo::{self, Claim, Db, Outcome},
 };
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{
+    task::{JoinError, JoinSet},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Providers,
     beat::Beater,
     commit::{Committer, Desk},
-    execute::{self, Ended, Ran, Tools},
-    roster::{Leash, Place, Roster},
+    execute::{self, End, Ended, Ran, Tools},
+    patience::{self, Fault, panicked},
+    roster::{Place, Roster},
 };
 
 /// How long ends may still be tried to be written, once all runs were given back.
 const LAST_WRITES: Duration = Duration::from_secs(6);
+/// How long the last try of each may take. With [`LAST_WRITES`] and the looks before and after, a worker whose database
+/// is away ends within 20 s of its grace.
+const LAST_TRY: Duration = Duration::from_secs(6);
+/// How long the goodbye in the pulse may take: a pulse without it counts as ended a little later.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Where a worker stands: its database, its providers, its name, its beats.
 #[derive(Clone)]
@@ -54,17 +64,24 @@ pub(crate) struct Crew {
     tools: Tools,
     committer: Committer,
     beater: Beater,
-    runs: JoinSet<Result<Ran, repo::Error>>,
+    broken: CancellationToken,
+    runs: JoinSet<Result<Ran, Fault>>,
 }
 
 impl Crew {
     /// An idle crew whose beats have begun.
     pub(crate) fn start(station: Station) -> anyhow::Result<Self> {
-        let roster = Roster::new();
-        let beater = Beater::start(station.boot.clone(), station.beats, station.pulse(), Arc::clone(&roster))?;
-        let committer = Committer::start(station.db.clone());
+        let (roster, broken) = (Roster::new(), CancellationToken::new());
+        let (pulse, roster_too) = (station.pulse(), Arc::clone(&roster));
+        let beater = Beater::start(station.boot.clone(), station.beats, pulse, roster_too, broken.clone())?;
+        let committer = Committer::start(station.db.clone(), broken.clone());
         let tools = Tools { db: station.db.clone(), providers: Arc::clone(&station.providers), roster };
-        Ok(Self { station, tools, committer, beater, runs: JoinSet::new() })
+        Ok(Self { station, tools, committer, beater, broken, runs: JoinSet::new() })
+    }
+
+    /// Cancelled when the beats or the committer have ended: nothing that runs here can come to a good end then.
+    pub(crate) fn broken(&self) -> CancellationToken {
+        self.broken.clone()
     }
 
     pub(crate) fn roster(&self) -> &Roster {
@@ -79,21 +96,31 @@ impl Crew {
     /// Starts a run; `since` is an instant before the claim was made.
     pub(crate) fn start_run(&mut self, claim: Claim, since: Instant) {
         let (place, leash) = self.tools.roster.hold(claim.held(), since);
-        self.runs.spawn(run(self.tools.clone(), self.committer.desk(), claim, place, leash, since));
+        let (name, tools) = (Name::of(&claim), self.tools.clone());
+        let end = async move { execute::execute(&tools, claim, &leash).await };
+        self.runs.spawn(run(self.committer.desk(), name, place, since, end));
+    }
+
+    /// Gives a claim back that is not to be run.
+    pub(crate) fn release(&mut self, claim: Claim, since: Instant) {
+        let (place, _leash) = self.tools.roster.hold(claim.held(), since);
+        let name = Name::of(&claim);
+        let end = std::future::ready(End { finish: claim.release(Vec::new()), ended: Ended::Released });
+        self.runs.spawn(run(self.committer.desk(), name, place, since, end));
     }
 
     /// The next run that ends; nothing if none is under way.
-    pub(crate) async fn next(&mut self) -> Option<Result<Ran, repo::Error>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<Ran, Fault>> {
         self.runs.join_next().await.map(unwrap_run)
     }
 
     /// A run that has already ended.
-    pub(crate) fn try_next(&mut self) -> Option<Result<Ran, repo::Error>> {
+    pub(crate) fn try_next(&mut self) -> Option<Result<Ran, Fault>> {
         self.runs.try_join_next().map(unwrap_run)
     }
 
     /// Waits for all runs, at most so long and until forced; what still runs then is given back.
-    pub(crate) async fn finish(&mut self, grace: Duration, shutdown: &Shutdown) -> Vec<Result<Ran, repo::Error>> {
+    pub(crate) async fn finish(&mut self, grace: Duration, shutdown: &Shutdown) -> Vec<Result<Ran, Fault>> {
         let mut ended = Vec::new();
         {
             let all = async {
@@ -112,7 +139,7 @@ impl Crew {
     }
 
     /// Stops all runs and gives back their claims. Beats go on until each is written.
-    async fn give_back(&mut self) -> Vec<Result<Ran, repo::Error>> {
+    async fn give_back(&mut self) -> Vec<Result<Ran, Fault>> {
         tracing::info!(runs = self.len(), "Runs still under way are given back.");
         self.tools.roster.give_back_all();
         let mut ended = Vec::new();
@@ -124,7 +151,7 @@ impl Crew {
             };
             tokio::select! {
                 () = all => return ended,
-                () = sleep(LAST_WRITES) => self.committer.last_call(),
+                () = last_tries(&self.committer) => {}
             }
         }
         while let Some(run) = self.next().await {
@@ -137,23 +164,53 @@ impl Crew {
     pub(crate) async fn close(self) {
         self.committer.close().await;
         self.beater.stop().await;
-        if let Err(error) = repo::pulse::end(&self.station.db, self.station.worker).await {
-            tracing::debug!(%error, "The end of this process could not be recorded.");
+        let (db, worker) = (self.station.db, self.station.worker);
+        let mut goodbye = tokio::spawn(async move { repo::pulse::end(&db, worker).await });
+        if let Err(fault) = patience::answer(&mut goodbye, GOODBYE).await {
+            tracing::debug!(%fault, "The end of this process could not be recorded.");
+        }
+    }
+}
+
+/// Tells the committer step by step to come to an end.
+async fn last_tries(committer: &Committer) {
+    sleep(LAST_WRITES).await;
+    committer.last_call();
+    sleep(LAST_TRY).await;
+    committer.give_up();
+}
+
+/// How a run is named in the log.
+struct Name {
+    job: JobId,
+    prompt: PromptId,
+    claim: ClaimId,
+    org: OrgId,
+    attempt: u16,
+}
+
+impl Name {
+    fn of(claim: &Claim) -> Self {
+        Self {
+            job: claim.job(),
+            prompt: claim.prompt(),
+            claim: claim.id().clone(),
+            org: claim.viewer().org,
+            attempt: claim.attempt(),
         }
     }
 }
 
 /// One run, from its claim to its written end. The claim beats until then.
 async fn run(
-    tools: Tools,
     desk: Desk,
-    claim: Claim,
+    name: Name,
     place: Place,
-    leash: Leash,
     since: Instant,
-) -> Result<Ran, repo::Error> {
-    let (job, id, org, attempt) = (claim.job(), claim.id().clone(), claim.viewer().org, claim.attempt());
-    let end = execute::execute(&tools, claim, &leash).await;
+    end: impl Future<Output = End>,
+) -> Result<Ran, Fault> {
+    let Name { job, prompt, claim: id, org, attempt } = name;
+    let end = end.await;
     let settled = desk.commit(end.finish, since.into()).await;
     drop(place);
     let total_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -165,11 +222,11 @@ async fn run(
         Ok(Outcome::Lost { found }) => {
             tracing::info!(job.id = %job, claim.id = %id, org.id = %org, attempt, total_ms, state = %found, "The claim was lost; the result of the run is discarded.");
         }
-        Err(error) => {
-            tracing::error!(job.id = %job, claim.id = %id, org.id = %org, attempt, %error, "The end of the run could not be written; the job will be taken back.");
+        Err(fault) => {
+            tracing::error!(job.id = %job, claim.id = %id, org.id = %org, attempt, %fault, "The end of the run could not be written; the job will be taken back.");
         }
     }
-    settled.map(|outcome| Ran { ended: end.ended, outcome })
+    settled.map(|outcome| Ran { job, prompt, ended: end.ended, outcome })
 }
 
 fn told(ended: &Ended) -> (&'static str, Option<&'static str>) {
@@ -183,9 +240,6 @@ fn told(ended: &Ended) -> (&'static str, Option<&'static str>) {
 }
 
 /// A run catches the panics of what it runs; one in itself is a bug that must not be hidden.
-fn unwrap_run(joined: Result<Result<Ran, repo::Error>, tokio::task::JoinError>) -> Result<Ran, repo::Error> {
-    joined.unwrap_or_else(|error| match error.try_into_panic() {
-        Ok(payload) => std::panic::resume_unwind(payload),
-        Err(_) => unreachable!("runs are never aborted"),
-    })
+fn unwrap_run(joined: Result<Result<Ran, Fault>, JoinError>) -> Result<Ran, Fault> {
+    joined.unwrap_or_else(|error| panicked(error))
 }

@@ -20,6 +20,7 @@ use crate::{
     Providers,
     adapter::{AdapterError, Bill, Ending, Reply, Request},
     ledger::CallRecord,
+    patience::{self, Fault},
     pause::Pause,
     roster::{Leash, Roster},
 };
@@ -35,6 +36,10 @@ pub(crate) struct Tools {
 /// A run that is over, and what the database made of it.
 #[derive(Debug)]
 pub struct Ran {
+    /// The job.
+    pub job: JobId,
+    /// Its prompt.
+    pub prompt: PromptId,
     /// How the run ended.
     pub ended: Ended,
     /// Whether that was written, or the claim had been lost.
@@ -143,11 +148,8 @@ impl Run {
             Ok(context) => context,
             Err(turn) => return turn,
         };
-        tokio::select! {
-            biased;
-            () = self.leash.lost.cancelled() => return Turn::Lost(None, Vec::new()),
-            () = self.leash.give_back.cancelled() => return Turn::GivenBack(Vec::new()),
-            () = self.tools.roster.well() => {}
+        if let Err(turn) = self.unless_stopped(self.tools.roster.well()).await {
+            return turn;
         }
         let request = Request {
             turns: context.turns,
@@ -175,21 +177,25 @@ impl Run {
     async fn context(&self, depth: u8) -> Result<Context, Turn> {
         let mut pause = Pause::for_outage();
         loop {
-            match repo::context(&self.tools.db, self.prompt, depth).await {
+            let (db, prompt) = (self.tools.db.clone(), self.prompt);
+            let reading = patience::ask(async move { repo::context(&db, prompt, depth).await });
+            match self.unless_stopped(reading).await? {
                 Ok(context) => return Ok(context),
-                Err(error) if error.is_unreachable() => {}
-                Err(error @ repo::Error::Corrupt { .. }) => {
-                    return Err(Turn::failed(ErrorKind::Parse, error.to_string(), None));
-                }
-                Err(error) => {
-                    return Err(Turn::failed(ErrorKind::Unknown, format!("the thread cannot be read: {error}"), None));
-                }
+                Err(Fault::Silent) => {}
+                Err(Fault::Refused(error)) if error.is_unreachable() => {}
+                Err(Fault::Refused(error)) => return Err(unreadable(prompt, &error)),
             }
-            tokio::select! {
-                () = self.leash.lost.cancelled() => return Err(Turn::Lost(None, Vec::new())),
-                () = self.leash.give_back.cancelled() => return Err(Turn::GivenBack(Vec::new())),
-                () = sleep(pause.take_spread()) => {}
-            }
+            self.unless_stopped(sleep(pause.take_spread())).await?;
+        }
+    }
+
+    /// Waits for this, unless the run is told to stop before.
+    async fn unless_stopped<T>(&self, what: impl Future<Output = T>) -> Result<T, Turn> {
+        tokio::select! {
+            biased;
+            () = self.leash.lost.cancelled() => Err(Turn::Lost(None, Vec::new())),
+            () = self.leash.give_back.cancelled() => Err(Turn::GivenBack(Vec::new())),
+            done = what => Ok(done),
         }
     }
 
@@ -198,6 +204,19 @@ impl Run {
         match self.tools.providers.catalog().lane_for(options) {
             Err(error) => error.to_string(),
             Ok(_) => format!("provider {:?} of this job does not offer the model it asks for", self.lane.as_str()),
+        }
+    }
+}
+
+/// A thread that is not there, or not readable, is no more so the next time.
+fn unreadable(prompt: PromptId, error: &repo::Error) -> Turn {
+    match error {
+        repo::Error::NotFound => {
+            Turn::failed(ErrorKind::Parse, format!("the prompt {prompt} is not there, or a prompt it continues"), None)
+        }
+        repo::Error::Corrupt { .. } => Turn::failed(ErrorKind::Parse, error.to_string(), None),
+        repo::Error::Database(_) | repo::Error::Conflict { .. } => {
+            Turn::failed(ErrorKind::Unknown, format!("the thread cannot be read: {error}"), None)
         }
     }
 }

@@ -7,12 +7,14 @@
 pub mod adapter;
 mod api_key;
 mod beat;
+mod claim;
 mod commit;
 mod crew;
 mod execute;
 mod ledger;
 mod once;
 mod options;
+mod patience;
 mod pause;
 mod providers;
 mod roster;

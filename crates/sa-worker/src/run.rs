@@ -1,6 +1,9 @@
 //! What the binary does, and what `sa-cli run-prompt` does with one claim.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context;
 use sa_boot::{Exit, Pool, Shutdown};
@@ -30,29 +33,53 @@ pub async fn run(options: Options, shutdown: Shutdown) -> anyhow::Result<Exit> {
     };
     let station = Station { boot, db, providers, worker: WorkerId::new(), beats };
     match mode {
-        Mode::Once(max_runtime) => once::run(station, ceiling, batch_size, max_runtime, grace, &shutdown).await,
+        Mode::Once(max_runtime) => {
+            let bounds = once::Bounds { max_runtime, grace };
+            once::run(station, ceiling, batch_size, bounds, &shutdown).await
+        }
         Mode::Service(idle) => service::run(station, ceiling, batch_size, idle, grace, &shutdown).await,
     }
 }
 
-/// Runs one claim in this process as a worker does: with pulse, beats, cancel and a fenced end. Asked to stop, it gives
-/// the claim back.
+/// Makes one claim and runs it in this process as a worker does: with pulse, beats, cancel and a fenced end. Asked to
+/// stop, it gives the claim back.
+///
+/// The beats begin before the claim is made, so that none is held without them.
 ///
 /// # Errors
-/// The beats cannot be started, or the end of the run could not be written within the job's ceiling.
-pub async fn execute_here(station: Station, claim: Claim, shutdown: &Shutdown) -> anyhow::Result<Ran> {
+/// The beats cannot be started, what `claim` failed with, or the end of the run could not be written within the job's
+/// ceiling.
+pub async fn execute_here(
+    station: Station,
+    claim: impl AsyncFnOnce() -> anyhow::Result<Claim>,
+    shutdown: &Shutdown,
+) -> anyhow::Result<Ran> {
     let mut crew = Crew::start(station)?;
-    crew.start_run(claim, Instant::now());
+    let since = Instant::now();
+    let ran = match claim().await {
+        Ok(claim) => {
+            crew.start_run(claim, since);
+            end_of(&mut crew, shutdown).await
+        }
+        Err(error) => Err(error),
+    };
+    crew.close().await;
+    ran
+}
+
+async fn end_of(crew: &mut Crew, shutdown: &Shutdown) -> anyhow::Result<Ran> {
+    let broken = crew.broken();
     let ran = tokio::select! {
         ran = crew.next() => ran,
         () = shutdown.requested() => None,
+        () = broken.cancelled() => None,
     };
     let ran = match ran {
         Some(ran) => Some(ran),
-        None => crew.finish(std::time::Duration::ZERO, shutdown).await.pop(),
+        None => crew.finish(Duration::ZERO, shutdown).await.pop(),
     };
-    crew.close().await;
-    ran.context("the run has no end")?.context("the end of the run could not be written")
+    let written = ran.context("the run has no end")?;
+    written.map_err(|fault| fault.into_error().context("the end of the run could not be written"))
 }
 
 /// Runs need a connection only for a moment each; one is for claims and one for the committer.

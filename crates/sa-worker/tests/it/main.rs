@@ -1,8 +1,12 @@
-//! The adapters against bytes that real servers sent, and against what no well-meaning server sends.
+//! The adapters against bytes that real servers sent, and against what no well-meaning server sends; the worker against
+//! what a database does.
+
+#![expect(clippy::unwrap_used, reason = "a helper that cannot do its part fails its test")]
 
 mod answers;
 mod failures;
 mod limits;
+mod outages;
 mod requests;
 
 use sa_core::{ledger::Usage, provider::Catalog, repo::Turn};
