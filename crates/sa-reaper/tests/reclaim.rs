@@ -44,6 +44,31 @@ async fn silent_jobs_are_taken_and_told_and_live_ones_are_not() {
 }
 
 #[tokio::test]
+async fn after_an_outage_nothing_is_taken_until_workers_could_beat() {
+    let database = Database::fresh().await.unwrap();
+    let reaper = reaper(&database, "60s");
+    run(&reaper).await;
+    let silent = running(&database, 1, 61).await;
+    let away = "UPDATE sa_pulse SET seen_at = UTC_TIMESTAMP(6) - INTERVAL 14 MINUTE";
+    sqlx::query(away).execute(database.pool()).await.unwrap();
+    let state = async || -> String {
+        let query = sqlx::query_scalar("SELECT state FROM sa_job WHERE id = ?").bind(&silent);
+        query.fetch_one(database.pool()).await.unwrap()
+    };
+
+    for _ in 0..2 {
+        let output = run(&reaper).await;
+        assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""), "{output:?}");
+        assert!(output.stderr.lines().count() == 1 && output.stderr.contains("nothing is taken back"), "{output:?}");
+        assert_eq!(state().await, "running");
+    }
+    let resumed = "UPDATE sa_pulse SET resumed_at = UTC_TIMESTAMP(6) - INTERVAL 21 SECOND";
+    sqlx::query(resumed).execute(database.pool()).await.unwrap();
+    assert_eq!(run(&reaper).await.stderr, "");
+    assert_eq!(state().await, "queued");
+}
+
+#[tokio::test]
 async fn run_with_nothing_to_do_is_silent_and_recorded_in_one_row() {
     let database = Database::fresh().await.unwrap();
     for _ in 0..2 {
