@@ -6,6 +6,7 @@ mod job_ref;
 mod migration;
 mod options;
 mod output;
+mod times;
 
 use std::future::Future;
 

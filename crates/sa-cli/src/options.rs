@@ -12,11 +12,9 @@ use sa_core::{
     id::{OrgId, UserId},
     job::{ExecutionOptions, Lane, MaxAttempts, Priority},
     provider::Catalog,
-    timestamp,
     viewer::Viewer,
 };
 use sa_worker::Providers;
-use time::OffsetDateTime;
 
 use crate::{commands, output::OutputOptions};
 
@@ -204,10 +202,6 @@ pub(crate) fn priority(text: &str) -> Result<Priority, String> {
 
 fn max_attempts(text: &str) -> Result<MaxAttempts, String> {
     text.parse().ok().and_then(MaxAttempts::new).ok_or_else(|| "a number of runs from 1 to 20".to_owned())
-}
-
-pub(crate) fn instant(text: &str) -> Result<OffsetDateTime, String> {
-    timestamp::parse(text).ok_or_else(|| "write a time as 2026-12-01T08:00:00Z".to_owned())
 }
 
 #[cfg(test)]

@@ -10,14 +10,14 @@ use sa_core::{
     state::State,
     viewer::Scope,
 };
-use time::OffsetDateTime;
 
 use crate::{
     Context,
     commands::job_details::error,
     job_ref::JobRef,
-    options::{instant, priority},
+    options::priority,
     output::{line, note, short, state_cell, when},
+    times::Since,
 };
 
 #[derive(Debug, clap::Args)]
@@ -31,9 +31,9 @@ pub(crate) struct Args {
     /// Only jobs of this user.
     #[arg(long, value_name = "N")]
     user: Option<UserId>,
-    /// Only jobs created since this time.
-    #[arg(long, value_name = "TIME", value_parser = instant)]
-    since: Option<OffsetDateTime>,
+    /// Only jobs created since this time, such as 2026-12-01T08:00:00Z, or since so long ago, such as 30m, 2h or 7d.
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
     /// Only jobs of this prompt.
     #[arg(long, value_name = "ID")]
     prompt: Option<PromptId>,
@@ -60,12 +60,16 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
         Some(job) => Some(job.resolve(&db).await?),
         None => None,
     };
+    let since = match args.since {
+        Some(since) => Some(since.instant(&db).await?),
+        None => None,
+    };
     let filter = JobFilter {
         scope: Scope::Everywhere,
         states: args.state,
         org: args.org,
         user: args.user,
-        since: args.since,
+        since,
         prompt: args.prompt,
         error_kind: args.error_kind,
         lane: args.lane,

@@ -6,7 +6,11 @@ use anyhow::Result;
 use sa_boot::{Exit, Problem};
 use sa_core::{
     id::JobId,
-    repo::{self, Db, Retried, Retry, gate, inspect},
+    job::ExecutionOptions,
+    repo::{
+        self, Db, IfWaiting, Retried, Retry, gate,
+        inspect::{self, JobRow},
+    },
     state::State,
     timestamp,
     viewer::Scope,
@@ -18,7 +22,8 @@ use crate::{
     Context,
     acts::{self, operator},
     job_ref::{JobRef, unknown},
-    options::{RunOptions, instant},
+    options::RunOptions,
+    times::{instant, refuse_far},
 };
 
 #[derive(Debug, clap::Args)]
@@ -26,7 +31,7 @@ pub(crate) struct Args {
     /// The jobs, each by its id or the first 8 or more characters of it.
     #[arg(required = true, value_name = "JOB")]
     jobs: Vec<JobRef>,
-    /// The earliest time the new job may run, such as 2026-12-01T08:00:00Z.
+    /// The earliest time the new job may run, such as 2026-12-01T08:00:00Z; a year ahead at most.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     at: Option<OffsetDateTime>,
     #[command(flatten)]
@@ -51,6 +56,7 @@ enum Done {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let db = context.database().await?;
+    refuse_far(args.at, &db).await?;
     let jobs = acts::resolve(&args.jobs, &db).await?;
     let mut results = context.out.stream();
     let exit = acts::each(jobs, async |job| match retry(&db, job, &args).await? {
@@ -70,8 +76,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
 }
 
 async fn retry(db: &Db, job: JobId, args: &Args) -> Result<Retried> {
-    let row = inspect::job(db, Scope::Everywhere, job).await.map_err(|error| absent(job, error))?;
-    let options = row.options()?.overridden_by(args.options.execution());
+    let row = look(db, job).await?;
+    let options = options(&row, args.options.execution())?;
     let retry = Retry {
         job,
         scope: Scope::Everywhere,
@@ -81,12 +87,43 @@ async fn retry(db: &Db, job: JobId, args: &Args) -> Result<Retried> {
         priority: args.options.priority,
         max_attempts: args.options.max_attempts,
         scheduled_for: args.at,
+        if_waiting: args.if_waiting(),
     };
     match repo::retry(db, retry).await {
-        Err(repo::Error::Conflict { id, found }) => Err(refused(db, job, id, found, &row.lane).await),
+        Err(repo::Error::Conflict { id, found }) => Err(refused(db, job, id, found).await?.into()),
         Err(error) => Err(absent(job, error)),
         Ok(retried) => Ok(retried),
     }
+}
+
+impl Args {
+    /// A waiting job keeps its terms, so that asking for others is an error rather than lost.
+    fn if_waiting(&self) -> IfWaiting {
+        let own = &self.options;
+        let others = self.at.is_some() || own.priority.is_some() || own.max_attempts.is_some();
+        if others || own.execution() != ExecutionOptions::default() {
+            IfWaiting::Refuse
+        } else {
+            IfWaiting::BringForward
+        }
+    }
+}
+
+/// The job's options with those of the call over them. What a row holds that cannot be read has failed the job; what the
+/// call says stands alone then.
+fn options(row: &JobRow, own: ExecutionOptions) -> Result<ExecutionOptions> {
+    match row.options() {
+        Ok(stored) => Ok(stored.overridden_by(own)),
+        Err(_) if own != ExecutionOptions::default() => Ok(own),
+        Err(why) => {
+            let remedy = "give others in their place: --model, --prefer-provider, --router-model or --depth";
+            Err(Problem::new(Exit::Refused, format_args!("{} is not retried", row.id), why, remedy).into())
+        }
+    }
+}
+
+async fn look(db: &Db, job: JobId) -> Result<JobRow> {
+    inspect::job(db, Scope::Everywhere, job).await.map_err(|error| absent(job, error))
 }
 
 fn absent(job: JobId, error: repo::Error) -> anyhow::Error {
@@ -96,28 +133,36 @@ fn absent(job: JobId, error: repo::Error) -> anyhow::Error {
     }
 }
 
-/// Why a job is not run again: `other` is its successor, or the job in flight.
-async fn refused(db: &Db, job: JobId, other: JobId, found: State, lane: &str) -> anyhow::Error {
+/// Why a job is not run again: `other` is its successor, if it has one.
+async fn refused(db: &Db, job: JobId, other: JobId, found: State) -> Result<Problem> {
     let problem = |why: &dyn Display, remedy: &dyn Display| {
         Problem::new(Exit::Refused, format_args!("{job} is not retried"), why, remedy)
     };
     match found {
-        State::Queued => match gate::closed(db).await {
-            Err(error) => return error.into(),
-            Ok(closed) if closed.iter().any(|closed| closed.as_str() == lane) => problem(
-                &format_args!("it is due, and its lane {lane} is closed"),
-                &format_args!("wait until it opens, or open it: sa-cli provider-open {lane}"),
-            ),
-            Ok(_) => problem(&"it is queued and due", &"start a worker, or wait for a free one"),
-        },
-        State::Running => problem(&"it is running", &"wait for its end, or cancel it first"),
+        State::Queued => {}
         State::Superseded => {
-            problem(&format_args!("it was superseded by {other}"), &format_args!("retry the newest one: {other}"))
+            let remedy = format_args!("retry the newest one: {other}");
+            return Ok(problem(&format_args!("it was superseded by {other}"), &remedy));
         }
-        State::Succeeded | State::Failed | State::Cancelled => problem(
-            &format_args!("job {other} of its prompt stands in the way; it is {found}"),
-            &"look: sa-cli job-details",
-        ),
+        State::Running | State::Succeeded | State::Failed | State::Cancelled => {
+            return Ok(problem(&format_args!("it is {found}"), &"wait for its end, or cancel it first"));
+        }
     }
-    .into()
+    let row = look(db, job).await?;
+    if row.scheduled_for > repo::now(db).await? {
+        let why = format_args!("it waits until {} on the terms it has", timestamp::format(row.scheduled_for));
+        let remedy = format_args!(
+            "bring it forward as it is, without options: sa-cli retry-job {job}; or cancel it, and retry it with others"
+        );
+        return Ok(problem(&why, &remedy));
+    }
+    let lane = &row.lane;
+    if gate::closed(db).await?.iter().any(|closed| closed.as_str() == lane) {
+        let why = format_args!("it is due, and its lane {lane} is closed");
+        let remedy = format_args!(
+            "wait: the lane opens by itself at the closed_until of its row in sa_provider_gate; see sa-cli job-details {job}"
+        );
+        return Ok(problem(&why, &remedy));
+    }
+    Ok(problem(&"it is queued and due", &"start a worker, or wait for a free one"))
 }

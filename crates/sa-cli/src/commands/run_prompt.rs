@@ -1,12 +1,17 @@
 //! `sa-cli run-prompt`: one run here and now, by the code that workers run.
 
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use sa_boot::{BeatOptions, Exit, Pool, Problem};
 use sa_core::{
     id::{ClaimIds, EntityId, JobId, PromptId, WorkerId},
-    repo::{self, Claim, Db, Outcome, inspect},
+    job::Lane,
+    provider::Catalog,
+    repo::{
+        self, Claim, Db, Outcome,
+        inspect::{self, JobRow},
+    },
     state::State,
     viewer::Scope,
 };
@@ -65,26 +70,30 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let db = context.boot.database(Pool::of(POOL_SIZE)).await?;
     let worker = WorkerId::new();
     let mut claims = ClaimIds::new(worker);
-    let claim = match (args.job, prompt) {
-        (Some(job), _) => claim_job(&db, &job, &mut claims).await?,
-        (None, prompt) => {
-            let prompt = prompt.context("clap demands a prompt where no job is named")?;
-            let root = prompt.root;
-            repo::enqueue_claimed(&db, prompt, &mut claims).await.map_err(|error| rootless(error, root))?
-        }
+    let providers = Arc::new(providers);
+    let station =
+        Station { boot: context.boot.clone(), db: db.clone(), providers: Arc::clone(&providers), worker, beats };
+    let claim = async || {
+        let claim = match (&args.job, prompt) {
+            (Some(job), _) => claim_job(&db, job, providers.catalog(), &mut claims).await?,
+            (None, prompt) => {
+                let prompt = prompt.context("clap demands a prompt where no job is named")?;
+                let root = prompt.root;
+                repo::enqueue_claimed(&db, prompt, &mut claims).await.map_err(|error| rootless(error, root))?
+            }
+        };
+        note(format_args!("job {} for prompt {}", claim.job(), claim.prompt()));
+        Ok(claim)
     };
-    let (prompt, job) = (claim.prompt(), claim.job());
-    note(format_args!("job {job} for prompt {prompt}"));
-    let station = Station { boot: context.boot.clone(), db: db.clone(), providers: Arc::new(providers), worker, beats };
     let ran = sa_worker::execute_here(station, claim, &context.shutdown).await?;
-    let exit = report(context, &db, prompt, job, ran).await;
+    let exit = report(context, &db, ran).await;
     db.close().await;
     exit
 }
 
-async fn claim_job(db: &Db, job: &JobRef, claims: &mut ClaimIds) -> Result<Claim> {
+async fn claim_job(db: &Db, job: &JobRef, catalog: &Catalog, claims: &mut ClaimIds) -> Result<Claim> {
     let job = job.resolve(db).await?;
-    repo::claim_job(db, job, Scope::Everywhere, claims).await.map_err(|error| match error {
+    let not_run = |error| match error {
         repo::Error::NotFound => unknown(job).into(),
         repo::Error::Conflict { found, .. } => {
             let what = format_args!("{job} is not run");
@@ -92,28 +101,60 @@ async fn claim_job(db: &Db, job: &JobRef, claims: &mut ClaimIds) -> Result<Claim
             Problem::new(Exit::Refused, what, format_args!("it is {found}"), remedy).into()
         }
         other @ (repo::Error::Database(_) | repo::Error::Corrupt { .. }) => anyhow::Error::from(other),
-    })
+    };
+    let row = inspect::job(db, Scope::Everywhere, job).await.map_err(not_run)?;
+    if row.state == State::Queued {
+        answerable(&row, catalog)?;
+    }
+    repo::claim_job(db, job, Scope::Everywhere, claims).await.map_err(not_run)
+}
+
+/// Refuses a job that the providers of this shell would answer wrongly or not at all: a claim would spend a run on it.
+/// One whose options cannot be read fails wherever it runs, so here is as good as anywhere.
+fn answerable(row: &JobRow, catalog: &Catalog) -> Result<(), Problem> {
+    let Ok(options) = row.options() else { return Ok(()) };
+    let lane = Lane::new(&row.lane);
+    let wanted = if lane.is_unresolved() { "any provider".to_owned() } else { format!("provider {lane}") };
+    let why = if catalog.is_only_echo() && lane.as_str() != "echo" {
+        format!("it waits for {wanted}, and none is configured here")
+    } else if catalog.model_for(&lane, &options).is_none() {
+        match &options.model {
+            Some(model) => {
+                format!("it waits for {wanted} with model {}, which is not configured here", harmless(model))
+            }
+            None => format!("it waits for {wanted}, which is not configured here"),
+        }
+    } else {
+        return Ok(());
+    };
+    let remedy = "set SA_PROVIDERS (or SA_OPENAI_MODEL and OPENAI_API_KEY) as the workers have it; it stays queued";
+    Err(Problem::new(Exit::Refused, format_args!("{} is not run", row.id), why, remedy))
 }
 
 /// The answer, or why there is none.
-async fn report(context: &Context, db: &Db, prompt: PromptId, job: JobId, ran: Ran) -> Result<Exit> {
-    let failed = |why: &str, remedy: &str| {
+async fn report(context: &Context, db: &Db, ran: Ran) -> Result<Exit> {
+    let Ran { job, prompt, ended, outcome } = ran;
+    let failed = |why: &str, remedy: &dyn Display| {
         Err(Problem::new(Exit::Failed, format_args!("job {job} has no answer"), harmless(why), remedy).into())
     };
-    if let Outcome::Lost { found } = ran.outcome {
-        return failed(&format!("it is {found} now; this run's result was discarded"), "look: sa-cli job-details");
+    let look = format_args!("look: sa-cli job-details {job}");
+    if let Outcome::Lost { found } = outcome {
+        return failed(&format!("it is {found} now; this run's result was discarded"), &look);
     }
-    match ran.ended {
+    match ended {
         Ended::Answered => {}
         Ended::Requeued(failure) => {
             let why = format!("{}: {}", failure.kind(), failure.message());
-            return failed(&why, "it is queued again and a worker will take it; or cancel it: sa-cli cancel-job");
+            let remedy =
+                format_args!("it is queued again and a worker will take it; or cancel it: sa-cli cancel-job {job}");
+            return failed(&why, &remedy);
         }
         Ended::Failed(failure) => {
-            return failed(&format!("{}: {}", failure.kind(), failure.message()), "try again: sa-cli retry-job");
+            let why = format!("{}: {}", failure.kind(), failure.message());
+            return failed(&why, &format_args!("try again: sa-cli retry-job {job}"));
         }
-        Ended::Released => return failed("it was given back before its end", "a worker will take it"),
-        Ended::Abandoned => return failed("its claim was lost", "look: sa-cli job-details"),
+        Ended::Released => return failed("it was given back before its end", &"a worker will take it"),
+        Ended::Abandoned => return failed("its claim was lost", &look),
     }
     let history = inspect::history(db, Scope::Everywhere, prompt).await?;
     let response = history.responses.iter().rfind(|response| response.job_id == Some(job));

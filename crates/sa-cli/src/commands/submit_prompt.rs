@@ -14,7 +14,8 @@ use time::OffsetDateTime;
 
 use crate::{
     Context,
-    options::{RunOptions, TextOptions, ViewerOptions, instant},
+    options::{RunOptions, TextOptions, ViewerOptions},
+    times::{instant, refuse_far},
 };
 
 #[derive(Debug, clap::Args)]
@@ -25,7 +26,7 @@ pub(crate) struct Args {
     /// The prompt or response this one continues.
     #[arg(long, value_name = "ID")]
     root: Option<EntityId>,
-    /// The earliest time it may run, such as 2026-12-01T08:00:00Z; one that has passed means now.
+    /// The earliest time it may run, such as 2026-12-01T08:00:00Z; one that has passed means now; a year ahead at most.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     at: Option<OffsetDateTime>,
     #[command(flatten)]
@@ -45,6 +46,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let prompt = new_prompt(args.text, args.root, args.at, &args.options, &args.viewer)?;
     let root = prompt.root;
     let db = context.database().await?;
+    refuse_far(args.at, &db).await?;
     let mut enqueued = repo::enqueue(&db, vec![prompt]).await;
     db.close().await;
     let Enqueued { prompt_id, job_id } =

@@ -56,3 +56,18 @@ pub(crate) async fn start(database: &Database, job: &str) {
                      updated_at = UTC_TIMESTAMP(6) WHERE id = ?";
     sql(database, statement, job).await;
 }
+
+/// Runs a queued job here and now; its answer is its prompt.
+pub(crate) async fn run_by_echo(database: &Database, job: &str) -> Output {
+    let file = providers(database, "name = 'echo'\nkind = 'echo'\nmodels = ['echo']\n");
+    let ran = cli(database, &["run-prompt", "--job", job]).env("SA_PROVIDERS", &file).run_to_end(LIMIT).await;
+    std::fs::remove_file(&file).unwrap();
+    ran.unwrap()
+}
+
+/// A file with this one provider, to be removed by the caller.
+pub(crate) fn providers(database: &Database, provider: &str) -> std::path::PathBuf {
+    let file = std::env::temp_dir().join(format!("{}.toml", database.name()));
+    std::fs::write(&file, format!("[[provider]]\n{provider}")).unwrap();
+    file
+}

@@ -2,7 +2,7 @@
 
 use sa_harness::Database;
 
-use crate::cli::{fail, json, run, submit};
+use crate::cli::{fail, json, run, run_by_echo, submit};
 
 async fn answered(database: &Database, text: &str) -> String {
     let ran = json(database, &["run-prompt", text, "--json"]).await;
@@ -16,7 +16,7 @@ async fn json_has_job_chain_events_calls_and_answer() {
     fail(&database, &first).await;
     let second = json(&database, &["retry-job", &first, "--json"]).await;
     let second = second[0]["job_id"].as_str().unwrap();
-    run(&database, &["run-prompt", "--job", second]).await;
+    run_by_echo(&database, second).await;
 
     let details = json(&database, &["job-details", second, "--json"]).await;
 

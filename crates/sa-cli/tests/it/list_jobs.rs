@@ -3,7 +3,7 @@
 use sa_harness::Database;
 use serde_json::Value;
 
-use crate::cli::{fail, json, run, start, submit};
+use crate::cli::{fail, json, run, sql, start, submit};
 
 async fn ids(database: &Database, args: &[&str]) -> Vec<String> {
     let jobs = json(database, &[&["list-jobs", "--json"], args].concat()).await;
@@ -30,6 +30,21 @@ async fn filters_choose_and_the_newest_come_first() {
     assert_eq!(ids(&database, &["--lane", "nobody"]).await, [""; 0]);
     assert_eq!(ids(&database, &["--since", "2999-01-01T00:00:00Z"]).await, [""; 0]);
     assert_eq!(ids(&database, &["--since", "2001-01-01T00:00:00Z"]).await.len(), 4);
+}
+
+#[tokio::test]
+async fn list_begins_so_long_before_the_databases_now() {
+    let database = Database::fresh().await.unwrap();
+    let (old, new) = (submit(&database, "a").await, submit(&database, "b").await);
+    sql(&database, "UPDATE sa_job SET created_at = UTC_TIMESTAMP(6) - INTERVAL 3 HOUR WHERE id = ?", &old).await;
+
+    for ago in ["30m", "2h"] {
+        assert_eq!(ids(&database, &["--since", ago]).await, [&*new], "{ago}");
+    }
+    for ago in ["7d", "1000years"] {
+        assert_eq!(ids(&database, &["--since", ago]).await, [&*new, &old], "{ago}");
+    }
+    assert_eq!(run(&database, &["list-jobs", "--since", "yesterday"]).await.code, Some(2));
 }
 
 #[tokio::test]

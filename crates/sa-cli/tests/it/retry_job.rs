@@ -2,7 +2,7 @@
 
 use sa_harness::Database;
 
-use crate::cli::{LIMIT, cli, fail, json, run, start, submit, succeed};
+use crate::cli::{LIMIT, cli, fail, json, run, sql, start, submit, succeed};
 
 async fn column(database: &Database, statement: &'static str, job: &str) -> String {
     sqlx::query_scalar(statement).bind(job).fetch_one(database.pool()).await.unwrap()
@@ -66,6 +66,56 @@ async fn waiting_job_is_brought_forward() {
 }
 
 #[tokio::test]
+async fn waiting_job_keeps_its_time_and_terms_when_others_are_asked_for() {
+    let database = Database::fresh().await.unwrap();
+    let waiting = submit(&database, "a").await;
+    let later = "UPDATE sa_job SET scheduled_for = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = ?";
+    sql(&database, later, &waiting).await;
+
+    for change in [["--priority", "1"], ["--max-attempts", "5"], ["--model", "n"], ["--at", "2026-01-01T00:00:00Z"]] {
+        let refused = run(&database, &["retry-job", &waiting, change[0], change[1]]).await;
+        assert_eq!(refused.code, Some(4), "{change:?}");
+        assert!(refused.stderr.contains("it waits until"), "{refused:?}");
+    }
+    let untouched: i64 = sqlx::query_scalar(
+        "SELECT COUNT(*) FROM sa_job WHERE priority = 50 AND scheduled_for > UTC_TIMESTAMP(6) + INTERVAL 30 MINUTE",
+    )
+    .fetch_one(database.pool())
+    .await
+    .unwrap();
+    assert_eq!(untouched, 1);
+}
+
+#[tokio::test]
+async fn options_that_cannot_be_read_must_be_replaced() {
+    let database = Database::fresh().await.unwrap();
+    let job = submit(&database, "a").await;
+    sql(&database, "UPDATE sa_job SET execution_options = '{broken' WHERE id = ?", &job).await;
+    fail(&database, &job).await;
+
+    let refused = run(&database, &["retry-job", &job]).await;
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    assert!(refused.stderr.contains("cannot be read") && refused.stderr.contains("--model"), "{refused:?}");
+
+    let retried = json(&database, &["retry-job", &job, "--depth", "3", "--json"]).await;
+    let new = retried[0]["job_id"].as_str().unwrap();
+    assert_eq!(column(&database, "SELECT execution_options FROM sa_job WHERE id = ?", new).await, r#"{"depth":3}"#);
+}
+
+#[tokio::test]
+async fn time_out_of_reach_is_a_usage_error() {
+    let database = Database::fresh().await.unwrap();
+    let job = submit(&database, "a").await;
+    fail(&database, &job).await;
+    for at in ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "tomorrow"] {
+        assert_eq!(run(&database, &["retry-job", &job, "--at", at]).await.code, Some(2), "{at}");
+        assert_eq!(run(&database, &["submit-prompt", "b", "--at", at]).await.code, Some(2), "{at}");
+    }
+    let jobs: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sa_job").fetch_one(database.pool()).await.unwrap();
+    assert_eq!(jobs, 1);
+}
+
+#[tokio::test]
 async fn due_running_and_superseded_jobs_are_refused_with_the_reason() {
     let database = Database::fresh().await.unwrap();
     let (due, running, old) =
@@ -84,7 +134,7 @@ async fn due_running_and_superseded_jobs_are_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn closed_lane_is_named_with_the_command_that_opens_it() {
+async fn closed_lane_is_named_and_when_it_opens() {
     let database = Database::fresh().await.unwrap();
     let submitted = cli(&database, &["submit-prompt", "a", "--output", "ids"]).env("SA_OPENAI_MODEL", "m");
     let job = submitted.run_to_end(LIMIT).await.unwrap().stdout.trim().to_owned();
@@ -95,7 +145,8 @@ async fn closed_lane_is_named_with_the_command_that_opens_it() {
     let refused = run(&database, &["retry-job", &job]).await;
 
     assert_eq!(refused.code, Some(4));
-    assert!(refused.stderr.contains("provider-open openai"), "{refused:?}");
+    assert!(refused.stderr.contains("its lane openai is closed"), "{refused:?}");
+    assert!(refused.stderr.contains("opens by itself") && !refused.stderr.contains("provider-open"), "{refused:?}");
 }
 
 #[tokio::test]

@@ -2,19 +2,15 @@
 
 use sa_harness::Database;
 
-use crate::cli::{LIMIT, cli, json, run, submit, succeed};
+use crate::cli::{LIMIT, cli, json, providers, run, run_by_echo, submit, succeed};
 
 async fn states(database: &Database) -> Vec<String> {
     sqlx::query_scalar("SELECT state FROM sa_job ORDER BY id").fetch_all(database.pool()).await.unwrap()
 }
 
 /// A file with one provider at this address.
-fn providers(database: &Database, url: &str) -> std::path::PathBuf {
-    let file = std::env::temp_dir().join(format!("{}.toml", database.name()));
-    let provider =
-        format!("[[provider]]\nname = 'p'\nkind = 'openai'\nauth = 'none'\nbase_url = '{url}'\nmodels = ['m']\n");
-    std::fs::write(&file, provider).expect("the temporary folder takes a file");
-    file
+fn provider_at(database: &Database, url: &str) -> std::path::PathBuf {
+    providers(database, &format!("name = 'p'\nkind = 'openai'\nauth = 'none'\nbase_url = '{url}'\nmodels = ['m']\n"))
 }
 
 #[tokio::test]
@@ -46,7 +42,7 @@ async fn queued_job_is_replayed_and_an_ended_one_is_refused() {
     let (queued, ended) = (submit(&database, "hello").await, submit(&database, "a").await);
     succeed(&database, &ended).await;
 
-    let ran = run(&database, &["run-prompt", "--job", &queued]).await;
+    let ran = run_by_echo(&database, &queued).await;
     let refused = run(&database, &["run-prompt", "--job", &ended]).await;
     let missing = run(&database, &["run-prompt", "--job", "01900000-0000-7000-8000-000000000000"]).await;
 
@@ -54,6 +50,34 @@ async fn queued_job_is_replayed_and_an_ended_one_is_refused() {
     assert_eq!((refused.code, missing.code), (Some(4), Some(3)));
     assert!(refused.stderr.contains("succeeded"), "{refused:?}");
     assert_eq!(states(&database).await, ["succeeded", "succeeded"]);
+}
+
+#[tokio::test]
+async fn job_is_left_to_the_workers_where_its_provider_is_not_configured() {
+    let database = Database::fresh().await.unwrap();
+    let of_p = cli(&database, &["submit-prompt", "a", "--output", "ids"]).env("SA_OPENAI_MODEL", "m");
+    let of_p = of_p.run_to_end(LIMIT).await.unwrap().stdout.trim().to_owned();
+    let of_anybody = submit(&database, "b").await;
+    let other = provider_at(&database, "http://127.0.0.1:1/v1");
+
+    let bare = [
+        run(&database, &["run-prompt", "--job", &of_p]).await,
+        run(&database, &["run-prompt", "--job", &of_anybody]).await,
+    ];
+    let foreign = cli(&database, &["run-prompt", "--job", &of_p]).env("SA_PROVIDERS", &other);
+    let foreign = foreign.run_to_end(LIMIT).await.unwrap();
+
+    std::fs::remove_file(&other).unwrap();
+    for refused in bare.iter().chain([&foreign]) {
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(4), ""), "{refused:?}");
+        assert!(refused.stderr.contains("not configured here") || refused.stderr.contains("none is configured here"));
+        assert!(refused.stderr.contains("SA_PROVIDERS"), "{refused:?}");
+    }
+    let untouched: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sa_job WHERE state = 'queued' AND revision = 1")
+        .fetch_one(database.pool())
+        .await
+        .unwrap();
+    assert_eq!(untouched, 2);
 }
 
 #[tokio::test]
@@ -76,13 +100,14 @@ async fn run_without_an_answer_fails_and_says_why() {
 
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""));
     assert!(failed.stderr.contains("parse"), "{failed:?}");
+    assert!(failed.stderr.contains(&format!("sa-cli retry-job {job}")), "{failed:?}");
     assert_eq!(states(&database).await, ["failed"]);
 }
 
 #[tokio::test]
 async fn provider_that_is_away_leaves_the_job_to_the_workers() {
     let database = Database::fresh().await.unwrap();
-    let file = providers(&database, "http://127.0.0.1:1/v1");
+    let file = provider_at(&database, "http://127.0.0.1:1/v1");
 
     let run = cli(&database, &["run-prompt", "hello"]).env("SA_PROVIDERS", &file);
     let failed = run.run_to_end(LIMIT).await.unwrap();
@@ -98,7 +123,7 @@ async fn asked_to_stop_it_gives_the_job_back_and_spends_no_attempt() {
     // Takes the call and never answers.
     let provider = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", provider.local_addr().unwrap());
-    let file = providers(&database, &url);
+    let file = provider_at(&database, &url);
     let mut running = cli(&database, &["run-prompt", "hello"]).env("SA_PROVIDERS", &file).spawn().unwrap();
     let _call = tokio::task::spawn_blocking(move || provider.accept().unwrap()).await.unwrap();
 
