@@ -185,22 +185,25 @@ impl Problem {
     fn conflict(asked: JobId, standing: JobId, found: State) -> Self {
         let successor = (standing != asked).then_some(standing);
         let state = if successor.is_some() { State::Superseded } else { found };
-        let (slug, title, detail) = match state {
+        let (slug, title, detail): (_, _, Cow<'static, str>) = match state {
             State::Superseded => (
                 "job_superseded",
                 "The job was superseded",
-                "A retry has taken this job's place. Ask for the job named in successor.",
+                "A retry has taken this job's place. Ask for the job named in successor.".into(),
             ),
             State::Queued | State::Running => (
                 "job_in_flight",
                 "The job is in flight",
-                "The job is already due or running, so a retry would run it twice. Wait for its end, or cancel it \
-                 first; if it does not move, sa-cli explain tells why.",
+                format!(
+                    "The job is already due or running, so a retry would run it twice. Wait for its end, or cancel it \
+                     first; if it does not move, an operator looks with sa-cli job-details {asked}.",
+                )
+                .into(),
             ),
             State::Succeeded | State::Failed | State::Cancelled => (
                 "job_ended",
                 "The job has ended",
-                "The job is in an end state, which does not change. A retry makes a new job.",
+                "The job is in an end state, which does not change. A retry makes a new job.".into(),
             ),
         };
         let mut problem = Self::new(StatusCode::CONFLICT, slug, title, detail);
@@ -211,8 +214,8 @@ impl Problem {
     /// The same, saying that the job waits for a lane that is closed.
     pub(crate) fn held_by(mut self, lane: &Lane) -> Self {
         self.0.detail = format!(
-            "The job is due, but its provider {lane} is closed for now and no job of it is started. It starts by \
-             itself when the provider answers again; an operator opens it with sa-cli provider-open {lane}.",
+            "The job is due, but its provider {lane} is closed for now and no job of it is started. The provider opens \
+             by itself at its time, and the job starts then: wait for it, or cancel the job.",
         )
         .into();
         self

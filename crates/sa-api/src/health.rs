@@ -17,7 +17,8 @@ struct Alive {
 #[derive(Serialize)]
 struct Ready {
     database: &'static str,
-    schema: u32,
+    /// The schema that this program needs; the database has it, or it would not be ready.
+    schema_needed: u32,
     /// How long ago the liveliest worker gave a sign of life; null when none ever did.
     pulse_age_seconds: Option<u64>,
 }
@@ -40,5 +41,5 @@ pub(crate) async fn ready(api: Data<Api>) -> Result<HttpResponse, Problem> {
         SchemaError::Absent | SchemaError::Behind { .. } | SchemaError::Ahead { .. } => Problem::wrong_schema(error),
     })?;
     let pulse_age_seconds = age.map(|age| age.as_secs());
-    Ok(HttpResponse::Ok().json(Ready { database: "ok", schema: schema::VERSION, pulse_age_seconds }))
+    Ok(HttpResponse::Ok().json(Ready { database: "ok", schema_needed: schema::VERSION, pulse_age_seconds }))
 }

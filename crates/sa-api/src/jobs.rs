@@ -9,7 +9,7 @@ use sa_core::{
     id::{JobId, PromptId, ResponseId},
     job::{ExecutionOptions, Lane, Priority},
     repo::{
-        self, Cancelled, Db, Retried, Retry, gate,
+        self, Cancelled, Db, IfWaiting, Retried, Retry, gate,
         inspect::{self, JobRow},
         recent::ResponseView,
     },
@@ -169,15 +169,27 @@ pub(crate) async fn retry(
             Ok(HttpResponse::Ok().json(BroughtForward { job_id: job, scheduled_for }))
         }
         Err(repo::Error::Conflict { id: standing, found: State::Queued }) if standing == id => {
-            Err(due_already(&api, id, Lane::new(row.lane)).await?)
+            Err(queued(&api, &asker, id).await?)
         }
         Err(error) => Err(Problem::of_job(id, error)),
     }
 }
 
-/// A due job that does not start may be waiting for a closed lane, which only an operator can tell at a glance.
-async fn due_already(api: &Api, id: JobId, lane: Lane) -> Result<Problem, Problem> {
-    let closed = api.database.run(|db| async move { gate::closed(&db).await }).await??;
+/// Why a queued job is left as it is. One that waits was asked to change its terms. One that is due may be waiting for a
+/// closed lane, which is worth telling.
+async fn queued(api: &Api, asker: &Asker, id: JobId) -> Result<Problem, Problem> {
+    let scope = asker.scope();
+    let look = async move |db: Db| {
+        let row = inspect::job(&db, scope, id).await?;
+        let waits = row.scheduled_for > repo::now(&db).await?;
+        Ok((waits, Lane::new(row.lane), gate::closed(&db).await?))
+    };
+    let looked = api.database.run(look).await?;
+    let (waits, lane, closed) = looked.map_err(|error| Problem::of_job(id, error))?;
+    if waits {
+        let message = "must be left out: a waiting job is only brought forward. To change them, cancel it and retry";
+        return Ok(Problem::field("options", message));
+    }
     let problem = Problem::of_job(id, repo::Error::Conflict { id, found: State::Queued });
     Ok(if closed.contains(&lane) { problem.held_by(&lane) } else { problem })
 }
@@ -197,10 +209,7 @@ fn read_patch(body: &[u8]) -> Result<JobOptions, Problem> {
 
 /// The retry of a job as it was found, with the caller's options over its own.
 fn plan(row: &JobRow, patch: JobOptions, asker: &Asker, api: &Api) -> Result<Retry, Problem> {
-    if row.state == State::Queued && patch != JobOptions::default() {
-        let message = "must be left out: a waiting job is only brought forward. To change them, cancel it and retry";
-        return Err(Problem::field("options", message));
-    }
+    let if_waiting = if patch == JobOptions::default() { IfWaiting::BringForward } else { IfWaiting::Refuse };
     let JobOptions { execution, priority, max_attempts, scheduled_for } = patch;
     let options = match row.options() {
         Ok(own) => own.overridden_by(execution),
@@ -220,6 +229,7 @@ fn plan(row: &JobRow, patch: JobOptions, asker: &Asker, api: &Api) -> Result<Ret
         priority,
         max_attempts,
         scheduled_for,
+        if_waiting,
     })
 }
 

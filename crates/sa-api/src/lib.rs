@@ -68,8 +68,8 @@ use crate::{
 const PREFIX: &str = "/sa-core/v1";
 /// Connections to the database: a request holds one for a few milliseconds.
 const POOL_SIZE: u32 = 16;
-/// How long a request waits for one of them.
-const POOL_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a request waits for one of them, the making of a new one included.
+const POOL_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a body may take. Without it a client could hold a connection open for ever, a byte a minute.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// Longer than the proxies in front keep theirs, so that they and not we close an idle connection.

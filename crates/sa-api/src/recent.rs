@@ -14,13 +14,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-use crate::{
-    Api,
-    error::Problem,
-    fields::{self, Refusals},
-    query::Parameters,
-    viewer::Asker,
-};
+use crate::{Api, error::Problem, fields::Refusals, query::Parameters, viewer::Asker};
 
 /// Prompts on a page where the caller does not say.
 const USUAL: u32 = 50;
@@ -81,7 +75,7 @@ fn read(mut parameters: Parameters) -> Result<Wanted, Problem> {
 
 /// The plus of `+00:00` arrives as a space from clients that do not encode it.
 fn since_of(text: &str) -> Option<OffsetDateTime> {
-    fields::utc(&text.replace(' ', "+")).map(|since| since.max(OffsetDateTime::UNIX_EPOCH))
+    timestamp::parse(&text.replace(' ', "+")).map(|since| since.max(OffsetDateTime::UNIX_EPOCH))
 }
 
 /// Digits only: a sign is no part of a count.

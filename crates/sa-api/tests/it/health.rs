@@ -16,7 +16,7 @@ async fn readiness_tells_the_schema_and_the_pulse() {
     let ready = see(site.request(Method::GET, "/readyz")).await;
     assert_eq!(ready.status, 200);
     let schema = sa_core::repo::schema::VERSION;
-    assert_eq!(ready.json(), json!({"database": "ok", "schema": schema, "pulse_age_seconds": Value::Null}));
+    assert_eq!(ready.json(), json!({"database": "ok", "schema_needed": schema, "pulse_age_seconds": Value::Null}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -114,6 +114,9 @@ async fn retry_of_a_job_in_flight_is_refused() {
     let id = site.submit("x").await;
     let refused = retry(&site, &id).await.problem(409, "job_in_flight");
     assert_eq!((&refused["state"], &refused["job_id"]), (&json!("queued"), &json!(id)));
+    assert!(refused["detail"].as_str().unwrap().contains(&format!("sa-cli job-details {id}")), "{refused}");
+    let with_options = see(site.post(&format!("/jobs/{id}/retry")).json(&json!({"options": {"priority": 1}}))).await;
+    assert_eq!(with_options.problem(409, "job_in_flight")["state"], "queued");
     let _claim = site.claim().await;
     assert_eq!(retry(&site, &id).await.problem(409, "job_in_flight")["state"], "running");
 }
@@ -130,7 +133,8 @@ async fn retry_of_a_job_behind_a_closed_provider_names_it() {
     .await
     .unwrap();
     let refused = retry(&site, &id).await.problem(409, "job_in_flight");
-    assert!(refused["detail"].as_str().unwrap().contains("provider-open one"), "{refused}");
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(detail.contains("its provider one is closed") && !detail.contains("provider-open"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,6 +150,7 @@ async fn retry_brings_a_waiting_job_forward() {
     let path = format!("/jobs/{id}/retry");
     let refused = see(site.post(&path).json(&json!({"options": {"priority": 1}}))).await;
     assert_eq!(refused.refused_fields(), ["options"]);
+    assert_eq!(job(&site, &id).await["held_reason"], "schedule", "it keeps its time");
     let seen = see(site.post(&path).json(&json!({"options": {}}))).await;
     assert_eq!(seen.status, 200, "{}", seen.text);
     assert_eq!(seen.json()["job_id"], json!(id));
