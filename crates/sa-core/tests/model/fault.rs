@@ -23,6 +23,8 @@ pub enum Fault {
     RequeueKeepsTheClaim,
     /// A requeue after a failure forgets `attempt + 1`.
     RequeueSpendsNoAttempt,
+    /// A failure that a repetition may cure is repeated whatever the attempt.
+    VerdictWithoutLimit,
     /// The response entity is inserted in a transaction of its own, before the end.
     AnswerOutsideTheTransaction,
     /// A release sets the attempt to 1.
@@ -39,6 +41,8 @@ pub enum Fault {
     UnfencedCancel,
     /// A retry reads without a lock and writes whatever became of the job since.
     RetryTrustsItsRead,
-    /// `UNIQUE (supersedes)`, `UNIQUE (prompt_id, in_flight)` and the derived response id are gone.
+    /// A retry asked again after a lost acknowledgement takes its own successor for another's.
+    RetryForgetsItsOwn,
+    /// `UNIQUE (supersedes)`, `UNIQUE (prompt_id, in_flight)` and the response id derived from the job's are gone.
     NoUniqueKeys,
 }

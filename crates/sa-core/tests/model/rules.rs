@@ -3,8 +3,9 @@
 use sa_core::retry::MAX_RELEASES;
 use sa_core::state::{State, Transition};
 
-use crate::protocol::Action;
-use crate::world::{Beat, Job, MAX_ATTEMPTS, RELEASES_BEFORE, World};
+use crate::protocol::{Action, Protocol};
+use crate::rank::rank;
+use crate::world::{Beat, Job, MAX_ATTEMPTS, World};
 
 /// A rule about a step, which no single instant can show. The model notes in the world which were broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,10 +22,18 @@ pub enum Rule {
     ReclaimOfTheSilent,
     /// No beat counts past the 15-minute ceiling.
     CeilingEndsTheLease,
+    /// Every step leads on: none undoes what another did, so that all come to an end.
+    LeadsOn,
 }
 
 /// Which rules the step from one world to the next broke.
-pub fn judge<'a>(before: &'a World, action: Action, after: &'a World) -> impl Iterator<Item = Rule> + 'a {
+pub fn judge(protocol: &Protocol, before: &World, action: Action, after: &World) -> Vec<Rule> {
+    let leads_on = rank(protocol, before) < rank(protocol, after);
+    let broken = (!leads_on).then_some(Rule::LeadsOn).into_iter();
+    broken.chain(judge_rows(before, action, after)).collect()
+}
+
+fn judge_rows(before: &World, action: Action, after: &World) -> impl Iterator<Item = Rule> {
     let steps = before.jobs.iter().zip(&after.jobs).enumerate().filter(|(_, (old, new))| old != new);
     steps.flat_map(move |(job, (old, new))| {
         let run = action.run().map(|run| before.runs[run]);
@@ -33,7 +42,7 @@ pub fn judge<'a>(before: &'a World, action: Action, after: &'a World) -> impl It
             (Rule::NineEdges, nine_edges(old, new)),
             (Rule::NoAba, run.is_none_or(|run| run.job == job && run.number == old.runs)),
             (Rule::AttemptRises, attempt_rises(old, new)),
-            (Rule::ReclaimOfTheSilent, action != Action::Take || old.beat == Beat::Silent),
+            (Rule::ReclaimOfTheSilent, !matches!(action, Action::Take { .. }) || old.beat == Beat::Silent),
             (Rule::CeilingEndsTheLease, !(matches!(action, Action::Beat { .. }) && old.over_ceiling)),
         ]
         .into_iter()
@@ -61,7 +70,7 @@ fn attempt_rises(old: &Job, new: &Job) -> bool {
 
 /// Each attempt is one run and each release one more, and both have an end.
 pub fn runs_bounded(job: &Job) -> bool {
-    let released = u16::from(job.releases - RELEASES_BEFORE);
+    let released = u16::from(job.releases - Job::releases_before(job.supersedes));
     (1..=MAX_ATTEMPTS).contains(&job.attempt)
         && job.releases <= MAX_RELEASES
         && u16::from(job.runs) <= MAX_ATTEMPTS + released

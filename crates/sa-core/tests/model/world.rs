@@ -11,11 +11,11 @@ use crate::verbs::finalize::End;
 /// How many attempts each job has. With two there is one that repeats and one that is the last.
 pub const MAX_ATTEMPTS: u16 = 2;
 
-/// Every job begins with all free releases but one behind it: the others would make each path longer and show nothing new.
-pub const RELEASES_BEFORE: u8 = MAX_RELEASES - 1;
-
 /// Workers. Two are needed for a zombie beside the holder; a third could only repeat what the second does.
 pub const WORKERS: u8 = 2;
+
+/// Reapers. Any number may run; what two can do to each other, more can.
+pub const REAPERS: usize = 2;
 
 /// One instant of the whole system.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,12 +24,14 @@ pub struct World {
     pub jobs: Vec<Job>,
     /// What workers have in hand, in order, so that the same runs are the same world. A zombie is a run as any other.
     pub runs: Vec<Run>,
-    /// What the reaper saw and has not acted upon yet.
-    pub seen: Option<Sighting>,
+    /// What reapers saw and have not acted upon yet, in order.
+    pub seen: Vec<Sighting>,
     /// Two people who retry the first job at once.
     pub callers: [Caller; 2],
-    /// What may still go wrong.
-    pub left: Left,
+    /// How many more things may go wrong: a worker dies with all its runs and starts again, or a worker that could beat
+    /// does not for longer than the stale limit and runs on, or a call never ends, or a COMMIT is carried out and not
+    /// acknowledged.
+    pub troubles: u8,
     /// Rules that a step has broken: see [`crate::rules::judge`].
     pub broken: BTreeSet<Rule>,
 }
@@ -67,11 +69,20 @@ pub enum Guard {
 }
 
 impl Job {
+    /// The releases a job begins with: the first has all but one behind it and the successor all of them, since the others
+    /// would make paths longer and show nothing new.
+    pub const fn releases_before(supersedes: Option<usize>) -> u8 {
+        match supersedes {
+            None => MAX_RELEASES - 1,
+            Some(_) => MAX_RELEASES,
+        }
+    }
+
     fn queued() -> Self {
         Self {
             state: State::Queued,
             attempt: 1,
-            releases: RELEASES_BEFORE,
+            releases: Self::releases_before(None),
             claim: None,
             beat: Beat::Fresh,
             over_ceiling: false,
@@ -86,7 +97,8 @@ impl Job {
 
     /// The row that a caller's retry of `supersedes` inserts.
     pub fn successor(supersedes: usize, author: usize) -> Self {
-        Self { supersedes: Some(supersedes), author: Some(author), ..Self::queued() }
+        let supersedes = Some(supersedes);
+        Self { releases: Self::releases_before(supersedes), supersedes, author: Some(author), ..Self::queued() }
     }
 
     /// The only way a row's state changes: along an edge of sa-core, from where it begins. Answers whether the row was met.
@@ -113,6 +125,15 @@ pub enum Token {
     OfWorker(u8),
 }
 
+impl Token {
+    fn of_the_other_worker(self) -> Self {
+        match self {
+            Self::OfClaim(_) => self,
+            Self::OfWorker(worker) => Self::OfWorker(WORKERS - 1 - worker),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Beat {
     Fresh,
@@ -132,6 +153,12 @@ pub struct Run {
     pub phase: Phase,
 }
 
+impl Run {
+    fn of_the_other_worker(self) -> Self {
+        Self { worker: WORKERS - 1 - self.worker, token: self.token.of_the_other_worker(), ..self }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
     /// The provider is asked, or has answered and the end is not yet written: nobody outside can tell these apart.
@@ -145,7 +172,7 @@ pub enum Phase {
 }
 
 /// A silent run as the reaper's SELECT showed it. The row may have moved on since.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Sighting {
     pub job: usize,
     pub claim: Option<Token>,
@@ -154,7 +181,7 @@ pub struct Sighting {
 }
 
 /// How far a caller got with the retry of the first job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Caller {
     Asks,
     /// Read the row some time ago and is about to write: a fault, since the real one holds a lock in between.
@@ -166,33 +193,15 @@ pub enum Caller {
     Told,
 }
 
-/// How often each thing may still go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Left {
-    /// A worker dies with all its runs, and starts again.
-    pub crashes: u8,
-    /// A worker that could beat does not, for longer than the stale limit. It runs on.
-    pub pauses: u8,
-    /// A call never ends.
-    pub hangs: u8,
-    /// A COMMIT is carried out and not acknowledged.
-    pub lost_acks: u8,
-}
-
-impl Left {
-    /// Nothing more goes wrong.
-    pub const NOTHING: Self = Self { crashes: 0, pauses: 0, hangs: 0, lost_acks: 0 };
-}
-
 impl World {
     /// One prompt, queued.
-    pub fn new(left: Left) -> Self {
+    pub fn new(troubles: u8) -> Self {
         Self {
             jobs: vec![Job::queued()],
             runs: Vec::new(),
-            seen: None,
+            seen: Vec::new(),
             callers: [Caller::Asks; 2],
-            left,
+            troubles,
             broken: BTreeSet::new(),
         }
     }
@@ -203,14 +212,41 @@ impl World {
         row.state == State::Running && row.runs == run.number
     }
 
+    /// The same world with like things in one order: workers and callers are numbered, and their numbers mean nothing.
+    pub fn canonical(mut self) -> Self {
+        if self.callers[0] > self.callers[1] {
+            self.callers.swap(0, 1);
+            for row in &mut self.jobs {
+                row.author = row.author.map(|caller| 1 - caller);
+            }
+        }
+        self.seen.sort_unstable();
+        self.runs.sort_unstable();
+        let mut swapped: Vec<Run> = self.runs.iter().map(|&run| run.of_the_other_worker()).collect();
+        swapped.sort_unstable();
+        if swapped < self.runs {
+            self.runs = swapped;
+            for row in &mut self.jobs {
+                row.claim = row.claim.map(Token::of_the_other_worker);
+            }
+            for seen in &mut self.seen {
+                seen.claim = seen.claim.map(Token::of_the_other_worker);
+            }
+            self.seen.sort_unstable();
+        }
+        self
+    }
+
     /// Who supersedes this job.
     pub fn successors(&self, job: usize) -> impl Iterator<Item = &Job> {
         self.jobs.iter().filter(move |row| row.supersedes == Some(job))
     }
 
-    /// `UNIQUE (supersedes)` and `UNIQUE (prompt_id, in_flight)`: a transaction that would break one is rolled back.
+    /// `UNIQUE (supersedes)`, `UNIQUE (prompt_id, in_flight)`, and the response id that is derived from the job's: a
+    /// transaction that would break one is rolled back.
     pub fn keys_hold(&self) -> bool {
         (0..self.jobs.len()).all(|job| self.successors(job).count() <= 1)
             && self.jobs.iter().filter(|row| !row.state.is_terminal()).count() <= 1
+            && self.jobs.iter().all(|row| row.answers.len() <= 1)
     }
 }

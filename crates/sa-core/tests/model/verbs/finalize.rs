@@ -1,5 +1,7 @@
 //! End a run under its claim: succeed, requeue, release, fail.
 
+use std::collections::BTreeSet;
+
 use sa_core::error_kind::ErrorKind;
 use sa_core::retry::{ReleaseVerdict, Verdict, release_verdict, verdict};
 use sa_core::state::{State, Transition};
@@ -8,26 +10,11 @@ use crate::fault::Fault;
 use crate::protocol::{Ack, Protocol};
 use crate::world::{Guard, Job, MAX_ATTEMPTS, Phase, Run, World};
 
-/// How a call ended, as its worker sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    Answered,
-    /// A failure that a repetition may cure.
-    TimedOut,
-    /// A failure that it does not.
-    Refused,
-    /// The worker was asked to stop, or the lane closed: no fault of the run's.
-    Stopped,
-}
-
-impl Ended {
-    pub const ALL: [Self; 4] = [Self::Answered, Self::TimedOut, Self::Refused, Self::Stopped];
-}
-
-/// What is to be written of a run, decided by sa-core's verdicts.
+/// What is to be written of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum End {
     Succeed,
+    /// Back into the queue, and an attempt spent.
     Requeue,
     /// Given back without an attempt spent.
     Release,
@@ -35,22 +22,23 @@ pub enum End {
 }
 
 impl End {
-    pub fn of(protocol: &Protocol, run: &Run, ended: Ended) -> Self {
-        match ended {
-            Ended::Answered => Self::Succeed,
-            Ended::TimedOut => Self::of_failure(run, ErrorKind::Timeout),
-            Ended::Refused => Self::of_failure(run, ErrorKind::Provider4xx),
-            Ended::Stopped if protocol.has(Fault::UnboundedRelease) => Self::Release,
-            Ended::Stopped => match release_verdict(run.releases, run.attempt, MAX_ATTEMPTS) {
-                ReleaseVerdict::Release => Self::Release,
-                ReleaseVerdict::Requeue => Self::Requeue,
-                ReleaseVerdict::Stuck => Self::Fail,
-            },
-        }
+    /// All ends that this run may come to, by sa-core's verdicts on each way a call may end.
+    pub fn possible(protocol: &Protocol, run: &Run) -> BTreeSet<Self> {
+        let answered = Self::Succeed;
+        let may_be_cured = Self::of_failure(protocol, run, ErrorKind::Timeout);
+        let is_not_cured = Self::of_failure(protocol, run, ErrorKind::Provider4xx);
+        let given_back = match release_verdict(run.releases, run.attempt, MAX_ATTEMPTS) {
+            _ if protocol.has(Fault::UnboundedRelease) => Self::Release,
+            ReleaseVerdict::Release => Self::Release,
+            ReleaseVerdict::Requeue => Self::Requeue,
+            ReleaseVerdict::Stuck => Self::Fail,
+        };
+        BTreeSet::from([answered, may_be_cured, is_not_cured, given_back])
     }
 
-    fn of_failure(run: &Run, kind: ErrorKind) -> Self {
-        match verdict(kind, run.attempt, MAX_ATTEMPTS, None) {
+    fn of_failure(protocol: &Protocol, run: &Run, kind: ErrorKind) -> Self {
+        let max_attempts = if protocol.has(Fault::VerdictWithoutLimit) { u16::MAX } else { MAX_ATTEMPTS };
+        match verdict(kind, run.attempt, max_attempts, None) {
             Verdict::Requeue(_) => Self::Requeue,
             Verdict::Fail => Self::Fail,
         }
@@ -69,15 +57,7 @@ impl End {
 /// acknowledgement is lost: then the worker comes back with the same end.
 pub fn finalize(protocol: &Protocol, world: &mut World, run: usize, end: End, ack: Ack) -> bool {
     let ending = world.runs[run];
-    let mut row = world.jobs[ending.job].clone();
-    let held = write(protocol, &mut row, &ending, end);
-    if held {
-        let before = std::mem::replace(&mut world.jobs[ending.job], row);
-        if !world.keys_hold() && !protocol.has(Fault::NoUniqueKeys) {
-            world.jobs[ending.job] = before;
-            return false;
-        }
-    }
+    let held = write(protocol, &mut world.jobs[ending.job], &ending, end);
     match ack {
         Ack::Arrives => {
             world.runs.remove(run);
@@ -97,7 +77,9 @@ fn write(protocol: &Protocol, row: &mut Job, run: &Run, end: End) -> bool {
         return false;
     }
     let guard = if unfenced { Guard::Nothing } else { protocol.guard(Fault::FenceWithoutState) };
-    row.take(end.edge(), guard);
+    if !row.take(end.edge(), guard) {
+        return false;
+    }
     match end {
         End::Succeed => {
             row.response = true;

@@ -19,7 +19,7 @@ pub fn retry(protocol: &Protocol, world: &mut World, caller: usize, ack: Ack) ->
     };
     let Some(edge) = Transition::supersession_of(found) else {
         // Queued or running: refused, and the caller is free to ask again.
-        return found == State::Superseded && tell(world, caller);
+        return found == State::Superseded && tell(protocol, world, caller);
     };
     let mut replaced = world.clone();
     if !replaced.jobs[RETRIED].take(edge, protocol.guard(Fault::RetryTrustsItsRead)) {
@@ -27,7 +27,7 @@ pub fn retry(protocol: &Protocol, world: &mut World, caller: usize, ack: Ack) ->
     }
     replaced.jobs.push(Job::successor(RETRIED, caller));
     if !replaced.keys_hold() && !protocol.has(Fault::NoUniqueKeys) {
-        return tell(world, caller);
+        return tell(protocol, world, caller);
     }
     replaced.callers[caller] = match ack {
         Ack::Arrives => Caller::Won,
@@ -48,8 +48,9 @@ fn read(world: &mut World, caller: usize) -> bool {
 }
 
 /// A successor is there: the caller's own, if an acknowledgement was lost, or the other's.
-fn tell(world: &mut World, caller: usize) -> bool {
+fn tell(protocol: &Protocol, world: &mut World, caller: usize) -> bool {
     let ours = world.successors(RETRIED).any(|row| row.author == Some(caller));
+    let ours = ours && !protocol.has(Fault::RetryForgetsItsOwn);
     world.callers[caller] = if ours { Caller::Won } else { Caller::Told };
     true
 }
