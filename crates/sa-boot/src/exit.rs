@@ -34,6 +34,7 @@ impl Exit {
     #[must_use]
     pub fn of(error: &anyhow::Error) -> Self {
         let of_repo = |error: &repo::Error| match error {
+            repo::Error::Database(_) if error.is_busy() => Some(Self::TryAgain),
             repo::Error::Database(_) => error.is_unreachable().then_some(Self::DatabaseUnreachable),
             repo::Error::NotFound => Some(Self::NotFound),
             repo::Error::Conflict { .. } => Some(Self::Refused),

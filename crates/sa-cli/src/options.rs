@@ -112,7 +112,8 @@ impl TextOptions {
         };
         match bytes.len() {
             0 => Err(refused("is empty", "give at least one character")),
-            1..=LONGEST_PROMPT => String::from_utf8(bytes).map_err(|why| refused(why, "convert it to UTF-8")),
+            1..=LONGEST_PROMPT => String::from_utf8(bytes)
+                .map_err(|why| refused(format_args!("is not UTF-8: {why}"), "convert it to UTF-8")),
             _ => Err(refused("is longer than 1 MiB", "shorten it to 1,048,576 bytes")),
         }
     }

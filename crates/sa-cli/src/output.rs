@@ -192,8 +192,9 @@ pub(crate) fn harmless(text: &str) -> String {
 }
 
 fn escaped(c: char) -> Vec<char> {
-    // Marks and overrides of writing direction are not control characters, yet they reorder what is read.
-    let reorders = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    // Marks and overrides of writing direction are not control characters, yet they reorder what is read. The two joiners
+    // between (U+200C, U+200D) only join: Persian, Indic and family emoji need them.
+    let reorders = matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     if c.is_control() || reorders { c.escape_default().collect() } else { vec![c] }
 }
 
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(line("a\u{1b}[31mred\r\nb", 80), "a\\u{1b}[31mred\\r\\nb");
         assert_eq!(line("abc\u{202e}def", 80), "abc\\u{202e}def");
         assert_eq!(harmless("a\n\tb\u{7}"), "a\n\tb\\u{7}");
-        assert_eq!(line("naïve 🦀", 80), "naïve 🦀");
+        assert_eq!(line("naïve 🦀 👨\u{200d}👩\u{200d}👧", 80), "naïve 🦀 👨\u{200d}👩\u{200d}👧");
     }
 
     #[test]

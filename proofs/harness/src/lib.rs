@@ -36,6 +36,7 @@ mod proxy;
 mod record;
 mod server;
 mod shared;
+mod signal;
 mod wait;
 mod watchdog;
 

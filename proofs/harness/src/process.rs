@@ -18,7 +18,12 @@ use rustix::process::Signal;
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use crate::{engine::repository_root, server::signal, wait::wait_until, watchdog::Watchdog};
+use crate::{
+    engine::repository_root,
+    signal::{freeze, signal},
+    wait::wait_until,
+    watchdog::Watchdog,
+};
 
 /// All that a child inherits. The rest stays out: a user's `SA_…`, `DATABASE_URL` or provider key must not change a proof.
 const INHERITED: [&str; 7] = ["PATH", "HOME", "TMPDIR", "LANG", "TZ", "RUST_BACKTRACE", "LLVM_PROFILE_FILE"];
@@ -171,7 +176,7 @@ impl Process {
     /// # Errors
     /// When it has ended.
     pub fn sigstop(&self) -> Result<()> {
-        signal(&self.child, Signal::STOP)
+        freeze(&self.child)
     }
 
     /// Lets it go on (SIGCONT).

@@ -13,10 +13,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
 use crate::engine::{Engine, Recipe};
+use crate::signal::{freeze, signal};
 use crate::watchdog::Watchdog;
 
 /// A start takes 1 s to 5 s. Beside a build that fills the disk it has taken more than a minute, which is no fault.
@@ -165,7 +166,7 @@ impl Server {
     /// # Errors
     /// When it does not run.
     pub fn sigstop(&self) -> Result<()> {
-        signal(&self.process().as_ref().context("the server does not run")?.child, Signal::STOP)
+        freeze(&self.process().as_ref().context("the server does not run")?.child)
     }
 
     /// Lets a frozen server go on.
@@ -201,11 +202,6 @@ impl Drop for Server {
             let _ = running.child.wait();
         }
     }
-}
-
-/// Sends a signal to a child that has not been waited for, so its pid cannot belong to anybody else.
-pub(crate) fn signal(child: &Child, signal: Signal) -> Result<()> {
-    kill_process(Pid::from_child(child), signal).with_context(|| format!("cannot send {signal:?}"))
 }
 
 /// A temporary folder whose path leaves room for a socket; `TMPDIR` may be too deep for one.

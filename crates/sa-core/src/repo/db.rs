@@ -12,11 +12,12 @@ use time::OffsetDateTime;
 
 use super::error::{DatabaseError, Error, Fate};
 
-/// The settings every session has, whatever the server's defaults are. The two comments are read by one engine each.
+/// The settings every session has, whatever the server's defaults are. The two comments are read by one engine each: a
+/// worker that is frozen inside a transaction must not hold its rows for ever, which only MariaDB can see to.
 const SESSION: &str = "SET SESSION \
     sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
     time_zone = '+00:00', innodb_lock_wait_timeout = 2 \
-    /*M!100100 , max_statement_time = 30 */ /*!80000 , max_execution_time = 30000 */";
+    /*M!100100 , max_statement_time = 30, idle_transaction_timeout = 15 */ /*!80000 , max_execution_time = 30000 */";
 /// Claims must not lock the gaps between rows, and nobody here reads a snapshot twice.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 

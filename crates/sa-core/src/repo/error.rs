@@ -44,6 +44,12 @@ impl Error {
         }
     }
 
+    /// Whether the database is there, but undid the work again and again: somebody holds what it needs.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.fate() == Fate::RolledBack
+    }
+
     pub(super) fn fate(&self) -> Fate {
         match self {
             Self::Database(error) => error.fate(),

@@ -46,8 +46,12 @@ struct Silent {
 pub async fn reclaim(db: &Db, stale_after: Duration, actor: &Actor) -> Result<Vec<Reclaimed>, Error> {
     let mut reclaimed = Vec::new();
     for silent in db.retrying(|| silent(db, stale_after)).await? {
-        if let Some(taken) = db.retrying(|| take(db, &silent, actor)).await? {
-            reclaimed.push(taken);
+        match db.retrying(|| take(db, &silent, actor)).await {
+            Ok(Some(taken)) => reclaimed.push(taken),
+            Ok(None) => {}
+            Err(error) if error.is_unreachable() => return Err(error),
+            // One job that cannot be taken is no reason to leave the others.
+            Err(error) => tracing::error!(job.id = %silent.job, %error, "A silent job could not be taken back."),
         }
     }
     Ok(reclaimed)
@@ -92,6 +96,9 @@ fn micros(span: Duration) -> i64 {
 /// beat meanwhile keeps it.
 async fn take(db: &Db, silent: &Silent, actor: &Actor) -> Result<Option<Reclaimed>, Error> {
     let mut tx = db.begin().await?;
+    if !lock(&mut tx, silent.job).await? {
+        return Ok(None);
+    }
     let verdict = reclaim_verdict(silent.attempt, silent.max_attempts, silent.running_for);
     let (edge, failure, met) = match verdict {
         ReclaimVerdict::Requeue => {
@@ -118,6 +125,19 @@ async fn take(db: &Db, silent: &Silent, actor: &Actor) -> Result<Option<Reclaime
         attempt: silent.attempt + u16::from(edge == Transition::REQUEUE),
         message: failure.message().to_owned(),
     }))
+}
+
+/// Locks the row, unless somebody holds it: a worker may be frozen in the middle of its finalize, and those behind it must
+/// not wait for that.
+async fn lock(tx: &mut Tx, job: JobId) -> Result<bool, Error> {
+    let row = sqlx::query_scalar!(
+        r#"-- repo::reclaim
+         SELECT id AS "id: JobId" FROM sa_job WHERE id = ? FOR UPDATE SKIP LOCKED"#,
+        job,
+    )
+    .fetch_optional(tx.session())
+    .await?;
+    Ok(row.is_some())
 }
 
 async fn requeue(tx: &mut Tx, silent: &Silent, failure: &Failure) -> Result<u64, Error> {

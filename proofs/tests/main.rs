@@ -1,0 +1,19 @@
+//! The claims of the specification, shown on the real binaries and a real server: `proofs/run NAME` runs one.
+
+#![expect(clippy::unwrap_used, reason = "what a proof unwraps is what it asserts")]
+
+mod async_execution;
+mod bad_input;
+mod casebank;
+mod concurrent_safety;
+mod crash;
+mod database_away;
+mod docs;
+mod heartbeat;
+mod priority_queue;
+mod retry;
+mod specification;
+mod stage;
+mod swarm;
+mod thread;
+mod tidy;
