@@ -15,6 +15,7 @@ const CLAIM: &str = "0199c0de-0000-7000-8000-00000000dead.1";
 #[tokio::test]
 async fn a_silent_job_goes_back_to_the_queue_and_its_next_attempt_completes_it() {
     let stage = Stage::set().await;
+    stage.database.not_judged("it claims by plain SQL, which leaves no event");
     let job = running(&stage, &[], "5 MINUTE", "6 MINUTE").await;
     let said = reclaim(&stage).await;
     assert!(said.contains(&job) && said.lines().count() == 1, "{said}");
@@ -36,6 +37,7 @@ async fn a_silent_job_goes_back_to_the_queue_and_its_next_attempt_completes_it()
 #[tokio::test]
 async fn a_silent_job_without_attempts_or_over_fifteen_minutes_old_is_stuck() {
     let stage = Stage::set().await;
+    stage.database.not_judged("it claims by plain SQL, which leaves no event");
     let spent = running(&stage, &["--max-attempts", "1"], "5 MINUTE", "6 MINUTE").await;
     let old = running(&stage, &[], "5 MINUTE", "15 MINUTE").await;
     reclaim(&stage).await;
@@ -54,6 +56,7 @@ async fn a_silent_job_without_attempts_or_over_fifteen_minutes_old_is_stuck() {
 #[tokio::test]
 async fn a_job_within_its_window_is_left_alone() {
     let stage = Stage::set().await;
+    stage.database.not_judged("it claims by plain SQL, which leaves no event");
     let young = running(&stage, &[], "3 MINUTE", "14 MINUTE").await;
     assert_eq!(reclaim(&stage).await, "");
     assert_eq!(stage.state(&young).await, "running");
@@ -105,6 +108,7 @@ async fn a_beating_worker_keeps_its_job_beyond_the_stale_limit() {
 #[tokio::test]
 async fn no_beat_keeps_a_job_beyond_fifteen_minutes() {
     let stage = Stage::set().await;
+    stage.database.not_judged("it moves the start of a run before the job's own");
     stage.provider.script(Rule::always().first(1).reply(Reply::wire("llama-chat-stream").hang_before_headers()));
     let job = stage.submit("for ever", &[]).await;
     let _worker = stage.worker().spawn().unwrap();

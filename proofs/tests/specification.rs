@@ -76,6 +76,7 @@ async fn each_condition_runs_as_written() {
     written.retain(|span| !SHORTHAND.contains(&span.as_str()));
     assert_eq!(written, CONDITIONS);
     let stage = Stage::set().await;
+    stage.database.not_judged("it claims by plain SQL, which leaves no event");
     let (silent, queued) = (stage.submit("silent", &[]).await, stage.submit("queued", &[]).await);
     sqlx::query(
         "UPDATE sa_job SET state = 'running', worker_claim = 'w.1', claimed_at = UTC_TIMESTAMP(6),
@@ -113,6 +114,7 @@ async fn each_condition_runs_as_written() {
 #[tokio::test]
 async fn the_claim_of_the_specification_runs_as_written() {
     let stage = Stage::set().await;
+    stage.database.not_judged("it claims by plain SQL, which leaves no event");
     let [late, soon, bulk] = [
         stage.submit("late", &["--priority", "50"]).await,
         stage.submit("soon", &["--priority", "10"]).await,

@@ -38,7 +38,7 @@ impl Stage {
 
     /// A stage whose provider has further settings: lines of its `[[provider]]`, such as `idle_timeout = "1s"`.
     pub async fn with_settings(settings: &str) -> Self {
-        Self::over(Database::fresh().await.unwrap(), settings).await
+        Self::over(Database::fresh().await.unwrap().judged(), settings).await
     }
 
     /// A stage on a database of another kind: an empty one, or one on a server of its own.

@@ -1,6 +1,10 @@
 //! A database of one test's own.
 
-use std::{str::FromStr, time::Duration};
+use std::{
+    str::FromStr,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use sqlx::{
@@ -13,6 +17,7 @@ use tokio::sync::OnceCell;
 use crate::{
     apart::apart,
     engine::{Engine, repository_root},
+    invariants,
     server::Server,
     shared::{SharedServer, keeps},
 };
@@ -30,6 +35,8 @@ pub struct Database {
     server_url: String,
     url: String,
     pool: MySqlPool,
+    /// Whether the invariants must hold when it is dropped.
+    judged: AtomicBool,
 }
 
 impl Database {
@@ -56,6 +63,18 @@ impl Database {
     /// When the server does not answer, or a migration fails.
     pub async fn fresh_on(server: &Server) -> Result<Self> {
         Self::create(server.url(), server.engine()).await?.migrated().await
+    }
+
+    /// The same, whose rows must keep the invariants of sa-core when it is dropped: otherwise the test fails.
+    #[must_use]
+    pub fn judged(self) -> Self {
+        self.judged.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// For a test that breaks the rows itself, and says why.
+    pub fn not_judged(&self, _because: &str) {
+        self.judged.store(false, Ordering::Relaxed);
     }
 
     /// Its name.
@@ -101,7 +120,7 @@ impl Database {
         connection.close().await?;
         let url = with_database(&server_url, &name)?;
         let pool = MySqlPoolOptions::new().max_connections(5).acquire_timeout(ACQUIRE_LIMIT).connect_lazy(&url)?;
-        Ok(Self { name, engine, server_url, url, pool })
+        Ok(Self { name, engine, server_url, url, pool, judged: AtomicBool::new(false) })
     }
 
     async fn migrated(self) -> Result<Self> {
@@ -121,6 +140,18 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        let judged = self.judged.load(Ordering::Relaxed) && !std::thread::panicking();
+        let broken = if judged { apart(invariants::broken(&self.url)) } else { Ok(Vec::new()) };
+        self.remove();
+        match broken {
+            Ok(broken) => assert!(broken.is_empty(), "the test left rows that must not be: {broken:#?}"),
+            Err(error) => panic!("the rows that the test left could not be judged: {error:#}"),
+        }
+    }
+}
+
+impl Database {
+    fn remove(&self) {
         if keeps() {
             return;
         }

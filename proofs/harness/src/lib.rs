@@ -30,6 +30,7 @@ mod apart;
 mod database;
 mod engine;
 mod fake_provider;
+mod invariants;
 mod message;
 mod process;
 mod proxy;

@@ -1,6 +1,7 @@
 //! One command a file.
 
 pub(crate) mod cancel_job;
+pub(crate) mod check;
 pub(crate) mod create_token;
 pub(crate) mod job_details;
 pub(crate) mod list_jobs;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that cannot do its part fails its test")]
 
 mod cancel_job;
+mod check;
 mod cli;
 mod create_token;
 mod job_details;

@@ -16,6 +16,7 @@ pub mod finalize;
 pub mod gate;
 pub mod heartbeat;
 pub mod inspect;
+pub mod invariants;
 pub mod pulse;
 pub mod recent;
 pub mod reclaim;

@@ -11,9 +11,9 @@ use sa_core::viewer::{Actor, Scope, Viewer};
 use sa_harness::Database;
 use sqlx::Executor;
 
-/// A fresh database and a pool on it.
+/// A fresh database and a pool on it. What the test leaves in it must keep the invariants.
 pub async fn database() -> (Database, Db) {
-    let database = Database::fresh().await.unwrap();
+    let database = Database::fresh().await.unwrap().judged();
     let db = Db::connect(database.url(), 8).await.unwrap();
     (database, db)
 }

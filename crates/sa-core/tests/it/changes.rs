@@ -21,6 +21,7 @@ async fn a_change_that_commits_late_is_not_missed() {
     let (database, db) = database().await;
     let first = submit(&db, prompt("p")).await;
     let mut changes = Changes::from_now(&db).await.unwrap();
+    database.not_judged("its late event is no change of a job");
     // Takes a number, and commits after a later one was seen.
     let mut late = database.pool().begin().await.unwrap();
     sqlx::query(

@@ -125,6 +125,7 @@ async fn a_release_keeps_attempt_and_place_until_there_are_too_many() {
 async fn a_stale_claim_cannot_finish_in_any_way() {
     let (database, db) = database().await;
     let ids = submit(&db, prompt("p")).await;
+    database.not_judged("it takes claims back by hand, which leaves no event");
     let mut stale = Vec::new();
     for _ in 0..4 {
         stale.push(claim_one(&db).await);
@@ -205,7 +206,7 @@ async fn a_retrys_answer_supersedes_the_one_before() {
     assert_eq!(item.response.unwrap().text, "old", "until the retry answers, the old answer is shown");
     let claim = claim_one(&db).await;
     let new = ResponseId::of(ids.prompt_id, claim.job());
-    assert_eq!(finish(&db, claim.succeed(answer("new"), vec![])).await, Outcome::Written);
+    assert_eq!(finish(&db, claim.succeed(answer("new"), vec![call(CallOutcome::Succeeded)])).await, Outcome::Written);
     let (from, to): (ResponseId, ResponseId) =
         sqlx::query_as("SELECT from_id, to_id FROM sa_edge WHERE kind = 'superseded-by'")
             .fetch_one(database.pool())

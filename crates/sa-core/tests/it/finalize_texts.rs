@@ -57,7 +57,11 @@ async fn answers_come_back_byte_for_byte_in_every_size() {
         }
         let claims = claimer().claim(&db, batch.len()).await.unwrap();
         let jobs: Vec<_> = claims.iter().map(repo::Claim::job).collect();
-        let ends = claims.into_iter().zip(batch).map(|(claim, text)| claim.succeed(answer(text), vec![])).collect();
+        let ends = claims
+            .into_iter()
+            .zip(batch)
+            .map(|(claim, text)| claim.succeed(answer(text), vec![call(CallOutcome::Succeeded)]))
+            .collect();
         assert!(repo::finalize(&db, ends).await.iter().all(|end| matches!(end, Ok(Outcome::Written))));
         for (job, text) in jobs.iter().zip(batch) {
             let stored: Vec<u8> = sqlx::query_scalar("SELECT CAST(content AS BINARY) FROM sa_entity WHERE job_id = ?")

@@ -55,7 +55,7 @@ async fn over_the_ceiling_it_is_stuck_though_attempts_are_left() {
     sql(
         &database,
         "UPDATE sa_job SET running_heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 226 SECOND,
-            started_at = UTC_TIMESTAMP(6) - INTERVAL 901 SECOND",
+            started_at = UTC_TIMESTAMP(6) - INTERVAL 901 SECOND, claimed_at = started_at, created_at = started_at",
     )
     .await;
     assert_eq!(reclaim(&db).await[0].to, State::Failed);

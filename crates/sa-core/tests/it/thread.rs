@@ -1,7 +1,8 @@
 use sa_core::id::{EntityId, PromptId, ResponseId};
+use sa_core::ledger::CallOutcome;
 use sa_core::repo::{self, NewPrompt, Turn};
 
-use crate::arrange::{answer, answered, assert_not_found, claim_one, database, finish, prompt, submit};
+use crate::arrange::{answer, answered, assert_not_found, call, claim_one, database, finish, prompt, submit};
 
 fn turn(prompt: &str, response: Option<&str>) -> Turn {
     Turn { prompt: prompt.into(), response: response.map(str::to_owned) }
@@ -14,7 +15,7 @@ async fn turns_come_oldest_first_with_their_answers() {
     // One continues the prompt, the other the response: both mean the same turn.
     let two = submit(&db, NewPrompt { root: Some(one.prompt_id.into()), ..prompt("two") }).await;
     let claim = claim_one(&db).await;
-    let _ = finish(&db, claim.succeed(answer("second"), vec![])).await;
+    let _ = finish(&db, claim.succeed(answer("second"), vec![call(CallOutcome::Succeeded)])).await;
     let response: EntityId = ResponseId::of(two.prompt_id, two.job_id).into();
     let three = submit(&db, NewPrompt { root: Some(response), ..prompt("three") }).await;
 
@@ -54,11 +55,11 @@ async fn a_response_that_was_continued_stands_for_itself() {
     let on_prompt = submit(&db, NewPrompt { root: Some(one.prompt_id.into()), ..prompt("on the prompt") }).await;
     let mut claims = crate::arrange::claimer().claim(&db, 2).await.unwrap();
     for claim in claims.drain(..) {
-        let _ = finish(&db, claim.succeed(answer("later"), vec![])).await;
+        let _ = finish(&db, claim.succeed(answer("later"), vec![call(CallOutcome::Succeeded)])).await;
     }
     repo::retry(&db, crate::arrange::retry_of(one.job_id)).await.unwrap();
     let claim = claim_one(&db).await;
-    let _ = finish(&db, claim.succeed(answer("second answer"), vec![])).await;
+    let _ = finish(&db, claim.succeed(answer("second answer"), vec![call(CallOutcome::Succeeded)])).await;
     let turns = |ids: sa_core::repo::Enqueued| {
         let db = db.clone();
         async move { repo::context(&db, ids.prompt_id, 10).await.unwrap().turns }
