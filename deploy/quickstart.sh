@@ -197,9 +197,9 @@ start_database() {
         printf '%s\n' "$engine" >"$state/engine"
         if [ ! -e "$data/made" ]; then
             say "making a private $engine ($(sed -n 's/^VERSION=//p' <<<"$facts")) in $(short "$data")"
-            mkdir -p "$state/log"
+            mkdir -p "$state/log" "$state/tmp"
             rm -rf "$data"
-            "${init[@]}" --datadir="$data" "${as[@]}" >"$state/log/database.log" 2>&1 ||
+            TMPDIR=$state/tmp "${init[@]}" --datadir="$data" "${as[@]}" >"$state/log/database.log" 2>&1 ||
                 die_with_log database "the data folder could not be initialised"
             : >"$data/made"
         fi
@@ -208,7 +208,9 @@ start_database() {
         remove_socket
         mktemp -d >"$state/socket"
         port=$(port_for database)
-        start database "$data" "${server[@]}" --datadir="$data" --bind-address=127.0.0.1 --port="$port" \
+        # A server that starts removes what looks like temporary tables in its TMPDIR, also those of another that shares it.
+        mkdir -p "$state/tmp"
+        start database "$data" env TMPDIR="$state/tmp" "${server[@]}" --datadir="$data" --bind-address=127.0.0.1 --port="$port" \
             --socket="$(<"$state/socket")/socket" --pid-file="$data/pid" --init-file="$state/accounts.sql" \
             --skip-name-resolve --skip-log-bin "${as[@]}"
         wait_for 600 database_is_up "$port" || true

@@ -108,6 +108,7 @@ impl Server {
         let (program, args) = self.recipe.server.split_first().expect("Recipe::parse refuses empty commands");
         let mut child = Command::new(program)
             .args(args)
+            .env("TMPDIR", own_tmp(self.folder.path())?)
             .arg(format!("--datadir={}", data_folder(self.folder.path()).display()))
             .arg(format!("--socket={}", self.socket().display()))
             .arg(format!("--pid-file={}", self.folder.path().join("server.pid").display()))
@@ -218,10 +219,19 @@ fn data_folder(folder: &Path) -> PathBuf {
     folder.join("data")
 }
 
+/// A server that starts removes what looks like temporary tables left over in its TMPDIR: also those of another that
+/// shares it and is at work.
+fn own_tmp(folder: &Path) -> Result<PathBuf> {
+    let tmp = folder.join("tmp");
+    fs::create_dir_all(&tmp)?;
+    Ok(tmp)
+}
+
 fn initialise(recipe: &Recipe, engine: Engine, folder: &Path) -> Result<()> {
     let (program, args) = recipe.init.split_first().expect("Recipe::parse refuses empty commands");
     let output = Command::new(program)
         .args(args)
+        .env("TMPDIR", own_tmp(folder)?)
         .arg(format!("--datadir={}", data_folder(folder).display()))
         .args(engine.init_flags())
         .arg(engine.size_flag())
