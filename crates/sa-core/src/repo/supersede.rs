@@ -95,23 +95,22 @@ pub async fn retry(db: &Db, asked: Retry) -> Result<Retried, Error> {
     Err(unanswered.unwrap_or(Error::NotFound))
 }
 
-/// Whether this caller brought the job forward, in a try whose COMMIT got no answer.
+/// Whether this caller brought the job forward, in a try whose COMMIT got no answer: then that is the last thing that
+/// happened to it. An earlier time that it was brought forward does not count.
 async fn brought_forward(db: &Db, asked: &Retry) -> Result<Option<Retried>, Error> {
-    let at = sqlx::query_scalar!(
+    let last = sqlx::query!(
         r#"-- repo::supersede
-         SELECT at AS "at: OffsetDateTime"
+         SELECT reason AS "reason: Reason", actor, at AS "at: OffsetDateTime"
            FROM sa_job_event
           WHERE job_id = ?
-            AND reason = 'brought_forward'
-            AND actor = ?
           ORDER BY seq DESC
           LIMIT 1"#,
         asked.job,
-        asked.actor,
     )
     .fetch_optional(db.pool())
     .await?;
-    Ok(at.map(|scheduled_for| Retried::BroughtForward { job: asked.job, scheduled_for }))
+    let ours = last.filter(|last| last.reason == Reason::BroughtForward && last.actor == asked.actor.as_str());
+    Ok(ours.map(|last| Retried::BroughtForward { job: asked.job, scheduled_for: last.at }))
 }
 
 async fn prompt_of(db: &Db, job: JobId) -> Result<PromptId, Error> {
