@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a proof unwraps is what it asserts")]
 
+mod acknowledged;
 mod async_execution;
 mod bad_input;
 mod casebank;
@@ -9,6 +10,7 @@ mod concurrent_safety;
 mod crash;
 mod database_away;
 mod docs;
+mod explain;
 mod heartbeat;
 mod priority_queue;
 mod retry;
