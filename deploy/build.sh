@@ -53,7 +53,7 @@ check_cargo() {
     if ! command -v cargo >/dev/null; then
         missing+=("cargo $want: install rustup, which then brings the version pinned in rust-toolchain.toml")
     elif ! have=$(cd "$root" && cargo --version 2>&1); then   # where rustup must download the pinned version, it does so here
-        missing+=("cargo $want: rustup could not bring it: $(tail -n 1 <<<"$have")")
+        missing+=("cargo $want: rustup could not bring it: $(grep -m 1 error: <<<"$have" || tail -n 1 <<<"$have")")
     elif [[ $'\n'$have != *$'\n'"cargo $want "* ]]; then
         missing+=("cargo $want, pinned in rust-toolchain.toml; there is $(tail -n 1 <<<"$have"), and no rustup to bring the other")
     fi

@@ -22,10 +22,20 @@ as_root() {
 # install_as_root PACKAGE…: fails where we may not. --no-remove, because what is installed here must never take away
 # what the user has. The lists are only refreshed when they do not know the packages.
 install_as_root() {
-    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends --no-remove -o DPkg::Lock::Timeout=120)
+    local apt log
+    apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends --no-remove
+        -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0)
     command -v apt-get >/dev/null && as_root true || return 1
     say "installing $* (as root, by apt-get; no service is started)"
-    { as_root "${apt[@]}" install "$@" || { as_root "${apt[@]}" update && as_root "${apt[@]}" install "$@"; }; } >&2
+    log=$(mktemp)
+    if as_root "${apt[@]}" install "$@" >"$log" 2>&1 ||
+        { as_root "${apt[@]}" update && as_root "${apt[@]}" install "$@"; } >>"$log" 2>&1; then
+        rm -f "$log"
+    else
+        cat "$log" >&2
+        rm -f "$log"
+        return 1
+    fi
 }
 
 # The comment at the top of a script is its help.
