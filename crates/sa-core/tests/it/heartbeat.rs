@@ -59,3 +59,33 @@ async fn a_beat_of_nothing_asks_nothing() {
     let (_database, db) = database().await;
     assert!(repo::beat(&db, &[]).await.unwrap().is_empty());
 }
+
+/// Each condition of the beat by itself: the claim that is lost for this one reason is named, and its row is not touched.
+#[tokio::test]
+async fn a_beat_of_a_lost_claim_moves_nothing() {
+    let (database, db) = database().await;
+    database.not_judged("it changes claims by hand");
+    let ids = submit(&db, prompt("p")).await;
+    let held = [claim_one(&db).await.held()];
+    let losses = [
+        ("another attempt", "UPDATE sa_job SET attempt = 2", "UPDATE sa_job SET attempt = 1"),
+        (
+            "another claim",
+            "UPDATE sa_job SET worker_claim = CONCAT('x', worker_claim)",
+            "UPDATE sa_job SET worker_claim = SUBSTRING(worker_claim, 2)",
+        ),
+        (
+            "another state",
+            "UPDATE sa_job SET state = 'cancelled', finished_at = UTC_TIMESTAMP(6)",
+            "UPDATE sa_job SET state = 'running', finished_at = NULL",
+        ),
+    ];
+    for (loss, lose, restore) in losses {
+        sql(&database, lose).await;
+        let before = row(&db, ids.job_id).await.running_heartbeat_at;
+        assert_eq!(repo::beat(&db, &held).await.unwrap(), [ids.job_id], "{loss}");
+        assert_eq!(row(&db, ids.job_id).await.running_heartbeat_at, before, "{loss}");
+        sql(&database, restore).await;
+        assert!(repo::beat(&db, &held).await.unwrap().is_empty(), "restored after {loss}");
+    }
+}
