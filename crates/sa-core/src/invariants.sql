@@ -1,5 +1,5 @@
 -- What must hold of the rows whatever happened. Each query answers the ids that break it, so it must answer none.
--- Used by the tests and proofs on every database they leave behind, and by `sa-cli check --invariants` on a live one.
+-- Asked of the databases that repository tests and proofs leave behind, and by `sa-cli check --invariants` of a live one.
 -- A query begins with a comment that names it and ends with a semicolon at the end of a line. What only a log of calls,
 -- clients or followers can tell is left to the proofs.
 

@@ -1,4 +1,4 @@
-//! What every test leaves behind is judged: by the queries of `crates/sa-core/src/invariants.sql`.
+//! What repository tests and proofs leave behind is judged: by the queries of `crates/sa-core/src/invariants.sql`.
 
 use anyhow::{Context, Result};
 use sqlx::{AssertSqlSafe, Connection, mysql::MySqlConnection};

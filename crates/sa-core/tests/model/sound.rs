@@ -12,7 +12,7 @@ fn the_protocol_keeps_every_rule() {
 }
 
 #[test]
-#[ignore = "the same with one more trouble: 1.2 million states, about a minute in a debug build"]
+#[ignore = "the same with one more trouble: 1.2 million states, half a minute in a debug build; proofs/run --all runs it"]
 fn the_protocol_keeps_every_rule_among_three_troubles() {
     exhaust(3);
 }
