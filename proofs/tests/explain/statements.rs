@@ -78,13 +78,11 @@ fn rows(first: u64) -> Bound {
     text((first..first + BATCH).map(row).collect::<Value>().to_string())
 }
 
-/// A batch of rows that are not there yet.
-fn fresh(kind: &str) -> Bound {
+/// A batch of jobs that are not there yet.
+fn fresh() -> Bound {
     let row = |n| {
-        json!({ "id": id(9, n), "kind": kind, "from": id(9, n), "to": id(9, n), "subject": id(9, n), "job": id(9, n),
-                "prompt": id(9, n), "priority": 50, "lane": "fake", "max_attempts": 3, "options": "{}", "actor": "user:1",
-                "reason": "answered", "attempt": 1, "claim": "x.1", "purpose": "answer", "provider": "fake", "model": "m",
-                "tokens": [1, 2, 3, 4], "total": 1, "outcome": "succeeded", "org": 1, "user": 1 })
+        json!({ "id": id(9, n), "prompt": id(9, n), "priority": 50, "lane": "fake", "max_attempts": 3, "options": "{}",
+                "org": 1, "user": 1 })
     };
     text((0..BATCH).map(row).collect::<Value>().to_string())
 }
@@ -148,20 +146,46 @@ fn finalize() -> Vec<Guard> {
 
 /// What is written beside a job.
 fn intake() -> Vec<Guard> {
-    let mut entity = vec![text(id(9, 0)), text("prompt"), Bound::Null, Bound::Number(1), Bound::Number(1)];
-    entity.extend([text(id(9, 0)), Bound::Null, Bound::Null, text("[]"), text("authored"), text("settled")]);
-    entity.extend([Bound::Null, Bound::Null, text("hello")]);
     let event = vec![text("queued"), text("running"), text("user:1"), text("claim"), rows(0)];
-    vec![
-        guard("enqueue", "INSERT INTO sa_job", "", vec![text("queued"), fresh("")]),
+    let mut all = vec![
+        guard("enqueue", "INSERT INTO sa_job", "", vec![text("queued"), fresh()]),
         guard("enqueue", "SELECT COUNT(*)", "j:PRIMARY", vec![ids(1, 0)]),
         guard("enqueue", "SELECT e.id", "e:PRIMARY", vec![ids(2, 0)]),
-        guard("children", "INSERT INTO sa_entity", "", entity),
-        guard("children", "INSERT INTO sa_edge", "", vec![fresh("flows-to")]),
-        guard("children", "INSERT INTO sa_audit", "", vec![fresh("entity")]),
-        guard("children", "INSERT INTO sa_ledger", "", vec![fresh("")]),
         guard("event", "INSERT INTO sa_job_event", "j:PRIMARY", event),
-    ]
+    ];
+    for shape in [1, 4, 16] {
+        let many = |row: fn(u64) -> Vec<Bound>| (0..shape).flat_map(row).collect();
+        all.extend([
+            guard("children", "INSERT INTO sa_entity", "", many(entity)),
+            guard("children", "INSERT INTO sa_edge", "", many(edge)),
+            guard("children", "INSERT INTO sa_audit", "", many(audit)),
+            guard("children", "INSERT INTO sa_ledger", "", many(ledger)),
+        ]);
+    }
+    all
+}
+
+fn entity(n: u64) -> Vec<Bound> {
+    let ids = [text(id(9, n)), text("prompt"), Bound::Null, Bound::Number(1), Bound::Number(1), text(id(9, n))];
+    let rest = [Bound::Null, Bound::Null, text("[]"), text("authored"), text("settled"), Bound::Null, Bound::Null];
+    [&ids[..], &rest, &[text("hello")]].concat()
+}
+
+fn edge(n: u64) -> Vec<Bound> {
+    let (from, to) = (text(id(9, n)), text(id(9, n)));
+    vec![text(id(9, n)), text("flows-to"), from, to, Bound::Number(1), Bound::Number(1)]
+}
+
+fn audit(n: u64) -> Vec<Bound> {
+    let (subject, job) = (text(id(9, n)), text(id(9, n)));
+    vec![text("entity"), subject, job, text("user:1"), text("answered"), Bound::Number(1), Bound::Number(1)]
+}
+
+fn ledger(n: u64) -> Vec<Bound> {
+    let ids = || text(id(9, n));
+    let whose = [ids(), ids(), ids(), Bound::Number(1), Bound::Number(1), text("x.1"), text("answer"), text("fake")];
+    let numbers = [1, 2, 3, 4, 5, 6, 7].map(Bound::Number);
+    [&whose[..], &[text("m")], &numbers, &[text("succeeded"), Bound::Null, Bound::Null, Bound::Null]].concat()
 }
 
 /// Reclaim, cancel and supersede: one job each.

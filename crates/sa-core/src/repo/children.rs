@@ -1,19 +1,27 @@
 //! The rows that a change brings along: entities, edges, audit and ledger rows, many in a statement.
 //!
-//! Ids and numbers travel in one JSON parameter, so that one statement serves any number of rows. The texts of entities are
-//! bound straight to their column instead: through JSON they would cost several times as much, and inside a function or a
-//! SELECT list MySQL takes such a parameter for a VARCHAR and cuts it at 65,532 bytes without a word.
+//! Each value is bound straight to its column, in statements of sixteen, four and one row. Through one JSON parameter the
+//! rows cost half as much again, texts several times as much, and a value that does not fit would be cut or made NULL
+//! instead of refused; inside a function or a SELECT list MySQL takes a text for a VARCHAR and cuts it at 65,532 bytes
+//! without a word.
+
+mod shapes;
 
 use serde::Serialize;
 use sqlx::MySqlConnection;
+use uuid::fmt::Hyphenated;
 
+use self::shapes::insert_in_shapes;
 use super::Error;
 use crate::edge::EdgeKind;
 use crate::entity::{EntityKind, StateClass};
 use crate::error_kind::ErrorKind;
-use crate::id::{EntityId, JobId, LedgerId, OrgId, PromptId, ResponseId, UserId};
-use crate::ledger::{CallOutcome, LedgerRow};
+use crate::id::{ClaimId, EntityId, JobId, LedgerId, OrgId, PromptId, ResponseId, UserId};
+use crate::ledger::{CallOutcome, LedgerRow, Purpose};
 use crate::viewer::{Actor, Viewer};
+
+/// Most bytes of text in one statement: far below the packet that any server takes.
+const LARGEST_TEXT: usize = 4 * 1024 * 1024;
 
 /// The parameter of a `JSON_TABLE`.
 pub(super) fn json(rows: &(impl Serialize + ?Sized)) -> String {
@@ -35,40 +43,76 @@ pub(super) struct NewEntity<'a> {
     pub(super) content: &'a str,
 }
 
-pub(super) async fn insert_entity(tx: &mut MySqlConnection, new: &NewEntity<'_>) -> Result<(), Error> {
-    let truth_class = match new.kind {
-        EntityKind::Prompt => "authored",
-        EntityKind::Response => "generated",
-    };
-    sqlx::query!(
-        "-- repo::children
-         INSERT INTO sa_entity (id, kind, job_id, org_id, created_by, correlation_id, parent_id, causation_id, source_refs,
-                                truth_class, state_class, provider, model, content, created_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))",
-        new.id,
-        new.kind,
-        new.job,
-        new.viewer.org,
-        new.viewer.user,
-        new.thread,
-        new.parent,
-        new.parent,
-        json(new.source_refs),
-        truth_class,
-        new.state_class,
-        new.provider,
-        new.model,
-        new.content,
-    )
-    .execute(tx)
-    .await?;
+/// The entity as its columns.
+struct EntityRow<'a> {
+    id: EntityId,
+    kind: EntityKind,
+    job: Option<JobId>,
+    org: OrgId,
+    user: UserId,
+    thread: EntityId,
+    parent: Option<EntityId>,
+    source_refs: String,
+    truth_class: &'static str,
+    state_class: StateClass,
+    provider: Option<&'a str>,
+    model: Option<String>,
+    content: &'a str,
+}
+
+impl<'a> From<NewEntity<'a>> for EntityRow<'a> {
+    fn from(new: NewEntity<'a>) -> Self {
+        Self {
+            id: new.id,
+            kind: new.kind,
+            job: new.job,
+            org: new.viewer.org,
+            user: new.viewer.user,
+            thread: new.thread,
+            parent: new.parent,
+            source_refs: json(new.source_refs),
+            truth_class: match new.kind {
+                EntityKind::Prompt => "authored",
+                EntityKind::Response => "generated",
+            },
+            state_class: new.state_class,
+            provider: new.provider,
+            model: new.model,
+            content: new.content,
+        }
+    }
+}
+
+/// Inserts the entities, as many in a statement as their texts allow.
+pub(super) async fn insert_entities(tx: &mut MySqlConnection, new: Vec<NewEntity<'_>>) -> Result<(), Error> {
+    let rows: Vec<_> = new.into_iter().map(EntityRow::from).collect();
+    let mut rest = &rows[..];
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |row: &&EntityRow<'_>| {
+            bytes += row.content.len() + row.source_refs.len();
+            bytes <= LARGEST_TEXT
+        };
+        let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+        insert_entity_rows(tx, now).await?;
+        rest = later;
+    }
     Ok(())
 }
 
+insert_in_shapes!(
+    fn insert_entity_rows(EntityRow<'_>),
+    "-- repo::children
+     INSERT INTO sa_entity (id, kind, job_id, org_id, created_by, correlation_id, parent_id, causation_id, source_refs,
+                            truth_class, state_class, provider, model, content, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))",
+    ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))",
+    [id, kind, job, org, user, thread, parent, parent, source_refs, truth_class, state_class, provider, model, content]
+);
+
 /// An edge to be written, with its audit row.
-#[derive(Serialize)]
 pub(super) struct NewEdge {
-    pub(super) id: uuid::Uuid,
+    pub(super) id: Hyphenated,
     pub(super) kind: EdgeKind,
     pub(super) from: EntityId,
     pub(super) to: EntityId,
@@ -79,43 +123,29 @@ pub(super) struct NewEdge {
 }
 
 impl NewEdge {
-    pub(super) fn new_id() -> uuid::Uuid {
-        uuid::Uuid::now_v7()
+    pub(super) fn new_id() -> Hyphenated {
+        uuid::Uuid::now_v7().hyphenated()
     }
 }
 
-pub(super) async fn insert_edges(tx: &mut MySqlConnection, edges: &[NewEdge]) -> Result<(), Error> {
-    if edges.is_empty() {
-        return Ok(());
-    }
-    sqlx::query!(
-        "-- repo::children
-         INSERT INTO sa_edge (id, kind, from_id, to_id, org_id, created_by, created_at)
-         SELECT s.id, s.kind, s.from_id, s.to_id, s.org_id, s.created_by, UTC_TIMESTAMP(6)
-           FROM JSON_TABLE(?, '$[*]' COLUMNS (
-                    id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.id',
-                    kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin PATH '$.kind',
-                    from_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.from',
-                    to_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.to',
-                    org_id BIGINT UNSIGNED PATH '$.org',
-                    created_by BIGINT UNSIGNED PATH '$.user'
-                )) s",
-        json(edges),
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
-}
+insert_in_shapes!(
+    /// Inserts the edges.
+    pub(super) fn insert_edges(NewEdge),
+    "-- repo::children
+     INSERT INTO sa_edge (id, kind, from_id, to_id, org_id, created_by, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))",
+    ", (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))",
+    [id, kind, from, to, org, user]
+);
 
 /// An audit row to be written.
-#[derive(Serialize)]
 pub(super) struct NewAudit {
     pub(super) kind: &'static str,
-    pub(super) subject: uuid::Uuid,
+    pub(super) subject: Hyphenated,
     pub(super) job: JobId,
     pub(super) org: OrgId,
     pub(super) user: UserId,
-    pub(super) actor: String,
+    pub(super) actor: Actor,
     pub(super) reason: &'static str,
 }
 
@@ -127,32 +157,21 @@ impl NewAudit {
             job: edge.job,
             org: edge.org,
             user: edge.user,
-            actor: actor.to_string(),
+            actor: actor.clone(),
             reason: edge.reason,
         }
     }
 }
 
-pub(super) async fn insert_audit(tx: &mut MySqlConnection, rows: &[NewAudit]) -> Result<(), Error> {
-    sqlx::query!(
-        "-- repo::children
-         INSERT INTO sa_audit (subject_kind, subject_id, job_id, actor, reason, org_id, created_by, at)
-         SELECT s.kind, s.subject, s.job, s.actor, s.reason, s.org_id, s.created_by, UTC_TIMESTAMP(6)
-           FROM JSON_TABLE(?, '$[*]' COLUMNS (
-                    kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin PATH '$.kind',
-                    subject CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.subject',
-                    job CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.job',
-                    actor VARCHAR(96) CHARACTER SET ascii COLLATE ascii_bin PATH '$.actor',
-                    reason VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.reason',
-                    org_id BIGINT UNSIGNED PATH '$.org',
-                    created_by BIGINT UNSIGNED PATH '$.user'
-                )) s",
-        json(rows),
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
-}
+insert_in_shapes!(
+    /// Inserts the audit rows.
+    pub(super) fn insert_audit(NewAudit),
+    "-- repo::children
+     INSERT INTO sa_audit (subject_kind, subject_id, job_id, actor, reason, org_id, created_by, at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))",
+    ", (?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))",
+    [kind, subject, job, actor, reason, org, user]
+);
 
 /// Whose run a ledger row belongs to.
 pub(super) struct NewLedger<'a> {
@@ -160,25 +179,28 @@ pub(super) struct NewLedger<'a> {
     pub(super) prompt: PromptId,
     pub(super) org: OrgId,
     pub(super) attempt: u16,
-    pub(super) claim: &'a str,
+    pub(super) claim: &'a ClaimId,
     pub(super) response: Option<ResponseId>,
     pub(super) row: &'a LedgerRow,
     /// The row's own outcome, or what became of it meanwhile.
     pub(super) outcome: CallOutcome,
 }
 
-#[derive(Serialize)]
-struct LedgerJson<'a> {
+/// The ledger row as its columns.
+struct LedgerColumns<'a> {
     id: LedgerId,
     job: JobId,
     prompt: PromptId,
     org: OrgId,
     attempt: u16,
-    claim: &'a str,
-    purpose: &'a str,
+    claim: &'a ClaimId,
+    purpose: Purpose,
     provider: &'a str,
     model: String,
-    tokens: [Option<u32>; 4],
+    tokens_in: Option<u32>,
+    tokens_cached: Option<u32>,
+    tokens_out: Option<u32>,
+    tokens_reasoning: Option<u32>,
     cost: Option<u64>,
     first: Option<u32>,
     total: u32,
@@ -193,67 +215,49 @@ pub(super) fn clipped(text: &str, max: usize) -> String {
     text.chars().take(max).collect()
 }
 
-pub(super) async fn insert_ledger(tx: &mut MySqlConnection, rows: &[NewLedger<'_>]) -> Result<(), Error> {
-    if rows.is_empty() {
-        return Ok(());
+impl<'a> From<&NewLedger<'a>> for LedgerColumns<'a> {
+    fn from(new: &NewLedger<'a>) -> Self {
+        let LedgerRow { usage, .. } = new.row;
+        Self {
+            id: new.row.id,
+            job: new.job,
+            prompt: new.prompt,
+            org: new.org,
+            attempt: new.attempt,
+            claim: new.claim,
+            purpose: new.row.purpose,
+            provider: &new.row.provider,
+            model: clipped(&new.row.model, 128),
+            tokens_in: usage.tokens_in,
+            tokens_cached: usage.tokens_cached,
+            tokens_out: usage.tokens_out,
+            tokens_reasoning: usage.tokens_reasoning,
+            cost: new.row.cost_micro_usd,
+            first: new.row.first_token_ms,
+            total: new.row.total_ms,
+            outcome: new.outcome,
+            error: new.row.error_kind,
+            request: new.row.provider_request_id.as_deref().map(|id| clipped(id, 255)),
+            response: new.response,
+        }
     }
-    let rows: Vec<_> = rows.iter().map(ledger_json).collect();
-    sqlx::query!(
-        "-- repo::children
-         INSERT INTO sa_ledger (id, job_id, prompt_id, org_id, attempt, claim, purpose, provider, model, tokens_in,
-                                tokens_cached, tokens_out, tokens_reasoning, cost_micro_usd, first_token_ms, total_ms,
-                                outcome, error_kind, provider_request_id, response_id, at)
-         SELECT s.id, s.job, s.prompt, s.org_id, s.attempt, s.claim, s.purpose, s.provider, s.model, s.tokens_in,
-                s.tokens_cached, s.tokens_out, s.tokens_reasoning, s.cost, s.first_ms, s.total_ms,
-                s.outcome, s.error_kind, s.request, s.response, UTC_TIMESTAMP(6)
-           FROM JSON_TABLE(?, '$[*]' COLUMNS (
-                    id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.id',
-                    job CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.job',
-                    prompt CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.prompt',
-                    org_id BIGINT UNSIGNED PATH '$.org',
-                    attempt SMALLINT UNSIGNED PATH '$.attempt',
-                    claim VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.claim',
-                    purpose VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin PATH '$.purpose',
-                    provider VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.provider',
-                    model VARCHAR(128) CHARACTER SET utf8mb4 PATH '$.model',
-                    tokens_in INT UNSIGNED PATH '$.tokens[0]',
-                    tokens_cached INT UNSIGNED PATH '$.tokens[1]',
-                    tokens_out INT UNSIGNED PATH '$.tokens[2]',
-                    tokens_reasoning INT UNSIGNED PATH '$.tokens[3]',
-                    cost BIGINT UNSIGNED PATH '$.cost',
-                    first_ms INT UNSIGNED PATH '$.first',
-                    total_ms INT UNSIGNED PATH '$.total',
-                    outcome VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin PATH '$.outcome',
-                    error_kind VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PATH '$.error',
-                    request VARCHAR(255) CHARACTER SET utf8mb4 PATH '$.request',
-                    response CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.response'
-                )) s",
-        json(&rows),
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
 }
 
-fn ledger_json<'a>(new: &NewLedger<'a>) -> LedgerJson<'a> {
-    let LedgerRow { usage, .. } = new.row;
-    LedgerJson {
-        id: new.row.id,
-        job: new.job,
-        prompt: new.prompt,
-        org: new.org,
-        attempt: new.attempt,
-        claim: new.claim,
-        purpose: new.row.purpose.as_str(),
-        provider: &new.row.provider,
-        model: clipped(&new.row.model, 128),
-        tokens: [usage.tokens_in, usage.tokens_cached, usage.tokens_out, usage.tokens_reasoning],
-        cost: new.row.cost_micro_usd,
-        first: new.row.first_token_ms,
-        total: new.row.total_ms,
-        outcome: new.outcome,
-        error: new.row.error_kind,
-        request: new.row.provider_request_id.as_deref().map(|id| clipped(id, 255)),
-        response: new.response,
-    }
+pub(super) async fn insert_ledger(tx: &mut MySqlConnection, rows: &[NewLedger<'_>]) -> Result<(), Error> {
+    let rows: Vec<_> = rows.iter().map(LedgerColumns::from).collect();
+    insert_ledger_rows(tx, &rows).await
 }
+
+insert_in_shapes!(
+    fn insert_ledger_rows(LedgerColumns<'_>),
+    "-- repo::children
+     INSERT INTO sa_ledger (id, job_id, prompt_id, org_id, attempt, claim, purpose, provider, model, tokens_in,
+                            tokens_cached, tokens_out, tokens_reasoning, cost_micro_usd, first_token_ms, total_ms,
+                            outcome, error_kind, provider_request_id, response_id, at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))",
+    ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))",
+    [
+        id, job, prompt, org, attempt, claim, purpose, provider, model, tokens_in, tokens_cached, tokens_out,
+        tokens_reasoning, cost, first, total, outcome, error, request, response
+    ]
+);

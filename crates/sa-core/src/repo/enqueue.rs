@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::children::{NewAudit, NewEntity, insert_audit, insert_entity, json};
+use super::children::{NewAudit, NewEntity, insert_audit, insert_entities, json};
 use super::db::Tx;
 use super::error::Fate;
 use super::event::{Change, Changed, record};
@@ -135,9 +135,7 @@ pub(super) async fn insert(tx: &mut Tx, batch: &[Minted]) -> Result<Vec<Result<E
     };
     let rooted: Vec<(&Minted, EntityId)> = batch.iter().filter_map(|new| Some((new, correlation(new)?))).collect();
     if !rooted.is_empty() {
-        for &(new, thread) in &rooted {
-            insert_prompt(tx, new, thread).await?;
-        }
+        insert_entities(tx.session(), rooted.iter().map(entity).collect()).await?;
         insert_jobs(tx, &rooted).await?;
         notes(tx, &rooted).await?;
     }
@@ -166,8 +164,8 @@ async fn roots(tx: &mut Tx, batch: &[Minted]) -> Result<HashMap<(EntityId, Viewe
     Ok(rows.into_iter().map(|row| ((row.id, owned(row.org, row.user)), row.correlation_id)).collect())
 }
 
-async fn insert_prompt(tx: &mut Tx, new: &Minted, thread: EntityId) -> Result<(), Error> {
-    let entity = NewEntity {
+fn entity<'a>(&(new, thread): &(&'a Minted, EntityId)) -> NewEntity<'a> {
+    NewEntity {
         id: new.ids.prompt_id.into(),
         kind: EntityKind::Prompt,
         job: None,
@@ -179,8 +177,7 @@ async fn insert_prompt(tx: &mut Tx, new: &Minted, thread: EntityId) -> Result<()
         provider: None,
         model: None,
         content: &new.prompt.text,
-    };
-    insert_entity(tx.session(), &entity).await
+    }
 }
 
 #[derive(Serialize)]
@@ -253,11 +250,11 @@ async fn notes(tx: &mut Tx, rooted: &[(&Minted, EntityId)]) -> Result<(), Error>
         jobs.push(Changed { id: ids.job_id, claim: None });
         audit.push(NewAudit {
             kind: "entity",
-            subject: ids.prompt_id.as_uuid(),
+            subject: ids.prompt_id.as_uuid().hyphenated(),
             job: ids.job_id,
             org: prompt.viewer.org,
             user: prompt.viewer.user,
-            actor: prompt.actor.to_string(),
+            actor: prompt.actor.clone(),
             reason: "submitted",
         });
     }

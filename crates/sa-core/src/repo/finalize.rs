@@ -252,7 +252,7 @@ fn ledger_of(finish: &Finish) -> impl Iterator<Item = NewLedger<'_>> {
         prompt: finish.claim.prompt(),
         org: finish.claim.viewer().org,
         attempt: finish.claim.attempt(),
-        claim: finish.claim.id().as_str(),
+        claim: finish.claim.id(),
         response: response.filter(|_| row.outcome == CallOutcome::Succeeded),
         row,
         outcome: row.outcome,

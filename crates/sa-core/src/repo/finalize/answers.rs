@@ -7,7 +7,7 @@ use crate::edge::EdgeKind;
 use crate::entity::{Answer, EntityKind, StateClass};
 use crate::id::{EntityId, PromptId, ResponseId};
 use crate::repo::Error;
-use crate::repo::children::{NewAudit, NewEdge, NewEntity, clipped, insert_audit, insert_edges, insert_entity, json};
+use crate::repo::children::{NewAudit, NewEdge, NewEntity, clipped, insert_audit, insert_edges, insert_entities, json};
 use crate::repo::db::Tx;
 use crate::repo::thread::latest_responses;
 
@@ -25,7 +25,7 @@ pub(super) async fn insert(tx: &mut Tx, ours: &[&Finish]) -> Result<(), Error> {
         return Ok(());
     }
     let replaced = replaced(tx, &written).await?;
-    insert_entities(tx, &written).await?;
+    insert_responses(tx, &written).await?;
     let mut edges = Vec::with_capacity(written.len());
     for Written { finish, .. } in &written {
         edges.push(edge(finish, EdgeKind::FlowsTo, finish.claim.prompt().into(), "answered"));
@@ -77,11 +77,11 @@ fn audit_of(finish: &Finish, reason: &'static str) -> NewAudit {
     let viewer = finish.claim.viewer();
     NewAudit {
         kind: "entity",
-        subject: finish.response_id().as_uuid(),
+        subject: finish.response_id().as_uuid().hyphenated(),
         job: finish.job(),
         org: viewer.org,
         user: viewer.user,
-        actor: actor_of(&finish.claim).to_string(),
+        actor: actor_of(&finish.claim),
         reason,
     }
 }
@@ -99,27 +99,30 @@ async fn replaced(tx: &mut Tx, written: &[Written<'_>]) -> Result<HashMap<Prompt
     latest_responses(tx.session(), &retried).await
 }
 
-pub(super) async fn insert_entities(tx: &mut Tx, written: &[Written<'_>]) -> Result<(), Error> {
+pub(super) async fn insert_responses(tx: &mut Tx, written: &[Written<'_>]) -> Result<(), Error> {
     let threads = threads(tx, written).await?;
-    for Written { finish, answer, state_class } in written {
-        let prompt = finish.claim.prompt();
-        let entity = NewEntity {
-            id: finish.response_id().into(),
-            kind: EntityKind::Response,
-            job: Some(finish.job()),
-            viewer: finish.claim.viewer(),
-            // Without its prompt a response has no thread that it could belong to.
-            thread: *threads.get(&prompt).ok_or(Error::NotFound)?,
-            parent: Some(prompt.into()),
-            source_refs: &answer.source_refs,
-            state_class: *state_class,
-            provider: Some(&answer.provider),
-            model: Some(clipped(&answer.model, 128)),
-            content: &answer.text,
-        };
-        insert_entity(tx.session(), &entity).await?;
+    let responses = written.iter().map(|written| {
+        // Without its prompt a response has no thread that it could belong to.
+        let thread = threads.get(&written.finish.claim.prompt()).ok_or(Error::NotFound)?;
+        Ok(response(written, *thread))
+    });
+    insert_entities(tx.session(), responses.collect::<Result<_, Error>>()?).await
+}
+
+fn response<'a>(&Written { finish, answer, state_class }: &Written<'a>, thread: EntityId) -> NewEntity<'a> {
+    NewEntity {
+        id: finish.response_id().into(),
+        kind: EntityKind::Response,
+        job: Some(finish.job()),
+        viewer: finish.claim.viewer(),
+        thread,
+        parent: Some(finish.claim.prompt().into()),
+        source_refs: &answer.source_refs,
+        state_class,
+        provider: Some(&answer.provider),
+        model: Some(clipped(&answer.model, 128)),
+        content: &answer.text,
     }
-    Ok(())
 }
 
 /// The thread of each prompt that was answered.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::answers::{Written, edge, insert_entities, write_edges};
+use super::answers::{Written, edge, insert_responses, write_edges};
 use super::{End, Finish, Outcome, actor_of};
 use crate::edge::EdgeKind;
 use crate::entity::{Answer, StateClass};
@@ -126,7 +126,7 @@ fn discarded<'a>(finish: &'a Finish, row: &'a crate::ledger::LedgerRow) -> NewLe
         prompt: finish.claim.prompt(),
         org: finish.claim.viewer().org,
         attempt: finish.claim.attempt(),
-        claim: finish.claim.id().as_str(),
+        claim: finish.claim.id(),
         response: None,
         row,
         outcome,
@@ -143,7 +143,7 @@ fn text_of(finish: &Finish) -> Option<&Answer> {
 /// Keeps the text of a run that was cancelled under it. Its id is the job's one response id, so it can be kept only once.
 async fn keep_partial(tx: &mut Tx, finish: &Finish, answer: &Answer) -> Result<(), Error> {
     let written = [Written { finish, answer, state_class: StateClass::Partial }];
-    insert_entities(tx, &written).await?;
+    insert_responses(tx, &written).await?;
     let edges = [edge(finish, EdgeKind::FlowsTo, finish.claim.prompt().into(), "partial")];
     write_edges(tx, &written, &edges, "partial").await?;
     let actor = actor_of(&finish.claim);
