@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use sa_harness::{Process, Proxy, wait_until};
+use sa_harness::{Proxy, wait_until};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -24,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::stage::{Api, LIMIT, Stage};
+use crate::stage::{Api, LIMIT, Stage, complaints, complaints_of};
 
 /// What is not both or neither: a prompt without a job, a job without a prompt, a job whose enqueue left no event, a prompt
 /// without its audit row.
@@ -157,15 +157,4 @@ impl Cut {
             Self::Before => proxy.cut_before_next_commit(),
         }
     }
-}
-
-/// Lines in which a process said that something went wrong.
-fn complaints(said: &str) -> Vec<&str> {
-    said.lines().filter(|line| ["WARN", "ERROR", "panicked"].iter().any(|word| line.contains(word))).collect()
-}
-
-/// The same of a process that still runs or has ended.
-fn complaints_of(process: &Process) -> Vec<String> {
-    let said = process.stderr() + &process.stdout();
-    complaints(&said).into_iter().map(ToOwned::to_owned).collect()
 }

@@ -4,6 +4,7 @@
 
 mod barrier;
 mod claims;
+mod crawl;
 mod halves;
 mod texts;
 mod viewers;

@@ -159,11 +159,7 @@ impl Stage {
 
     /// The same, of a binary with further settings.
     pub async fn api_of(&self, server: Binary) -> Api {
-        let mut process = server.args(["serve", "--bind", "127.0.0.1:0"]).spawn().unwrap();
-        let line = process.wait_for_output("address=", LIMIT).await.unwrap();
-        let address = line.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
-        let base = format!("http://{address}");
-        Api { process, base, token: self.token(1, 1).await }
+        Api::start(server, self.token(1, 1)).await
     }
 
     /// A proxy in front of the database, and the `DATABASE_URL` that leads through it.
@@ -178,9 +174,12 @@ impl Stage {
 
     /// A fresh token of a viewer.
     pub async fn token(&self, org: u64, user: u64) -> String {
-        let (org, user) = (org.to_string(), user.to_string());
-        let output = self.cli(&["create-token", "--org", &org, "--user", &user]).await;
-        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        self.token_by(self.binary("sa-cli"), org, user).await
+    }
+
+    /// The same, made by another `sa-cli`.
+    pub async fn token_by(&self, cli: Binary, org: u64, user: u64) -> String {
+        let output = succeed(cli.args(["create-token", "--org", &org.to_string(), "--user", &user.to_string()])).await;
         let printed = output.stdout.split_whitespace().find(|word| word.starts_with("sa_")).map(str::to_owned);
         printed.expect("create-token prints the token")
     }
@@ -193,6 +192,17 @@ pub async fn succeed(binary: Binary) -> Output {
     output
 }
 
+/// Lines in which a process said that something went wrong.
+pub fn complaints(said: &str) -> Vec<&str> {
+    said.lines().filter(|line| ["WARN", "ERROR", "panicked"].iter().any(|word| line.contains(word))).collect()
+}
+
+/// The same of a process that still runs or has ended.
+pub fn complaints_of(process: &Process) -> Vec<String> {
+    let said = process.stderr() + &process.stdout();
+    complaints(&said).into_iter().map(ToOwned::to_owned).collect()
+}
+
 /// A running `sa-api`.
 pub struct Api {
     pub process: Process,
@@ -201,6 +211,14 @@ pub struct Api {
 }
 
 impl Api {
+    /// Starts a server and then gets its token.
+    pub async fn start(server: Binary, token: impl Future<Output = String>) -> Self {
+        let mut process = server.args(["serve", "--bind", "127.0.0.1:0"]).spawn().unwrap();
+        let line = process.wait_for_output("address=", LIMIT).await.unwrap();
+        let address = line.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+        Self { process, base: format!("http://{address}"), token: token.await }
+    }
+
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }

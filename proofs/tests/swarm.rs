@@ -13,7 +13,7 @@ use sa_harness::{Process, Reply, Rule, wait_until};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::stage::{Stage, succeed};
+use crate::stage::{Stage, complaints_of, succeed};
 
 const WORKERS: usize = 8;
 const ENQUEUERS: u64 = 4;
@@ -84,7 +84,7 @@ async fn every_job_of_a_swarm_succeeds_exactly_once_behind_a_closed_lane() {
     for process in workers.iter_mut().chain([&mut api.process]) {
         process.sigterm().unwrap();
         assert!(process.wait_exit(SWARM_LIMIT).await.unwrap().success());
-        assert_eq!(complaints(process), Vec::<String>::new());
+        assert_eq!(complaints_of(process), Vec::<String>::new());
     }
     assert_eq!(stage.count("SELECT COUNT(*) FROM sa_job WHERE lane = 'fake'").await, 2_000);
     assert_eq!(stage.count(NOT_EXACTLY_ONCE).await, 0);
@@ -126,13 +126,6 @@ fn called_once_each(stage: &Stage, accepted: &[Accepted]) {
         assert!(seen.insert(job.to_owned()), "job {job} was sent twice: {text}");
     }
     assert_eq!(seen.len(), accepted.len());
-}
-
-/// Lines in which a process said that something went wrong.
-fn complaints(process: &Process) -> Vec<String> {
-    let said = process.stderr() + &process.stdout();
-    let bad = |line: &&str| ["WARN", "ERROR", "panicked"].iter().any(|word| line.contains(word));
-    said.lines().filter(bad).map(ToOwned::to_owned).collect()
 }
 
 /// The same invariants hold of every kind of life: answered, failed, tried again, cancelled, reclaimed, retried.

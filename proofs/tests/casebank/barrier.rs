@@ -12,6 +12,8 @@ pub enum Place {
     JobInsert,
     /// A job is about to become `running`: the claim is not committed yet.
     Claim,
+    /// A claim's events are about to be inserted: all its rows are locked and changed.
+    ClaimEvent,
 }
 
 impl Place {
@@ -24,6 +26,11 @@ impl Place {
             }
             Self::Claim => {
                 "CREATE TRIGGER barrier BEFORE UPDATE ON sa_job FOR EACH ROW IF NEW.state = 'running' THEN \
+                 DO GET_LOCK(CONCAT(DATABASE(), '.reached'), 0); \
+                 DO GET_LOCK(CONCAT(DATABASE(), '.barrier'), 25); END IF"
+            }
+            Self::ClaimEvent => {
+                "CREATE TRIGGER barrier BEFORE INSERT ON sa_job_event FOR EACH ROW IF NEW.reason = 'claim' THEN \
                  DO GET_LOCK(CONCAT(DATABASE(), '.reached'), 0); \
                  DO GET_LOCK(CONCAT(DATABASE(), '.barrier'), 25); END IF"
             }
@@ -40,7 +47,9 @@ pub struct Barrier<'a> {
 impl<'a> Barrier<'a> {
     pub async fn at(stage: &'a Stage, place: Place) -> Self {
         let mut holder = stage.pool().acquire().await.unwrap();
-        holder.execute("DO GET_LOCK(CONCAT(DATABASE(), '.barrier'), 0)").await.unwrap();
+        // A session that was held at an earlier barrier gives its locks up one after the other.
+        let take = sqlx::query_scalar::<_, i64>("SELECT GET_LOCK(CONCAT(DATABASE(), '.barrier'), 25)");
+        assert_eq!(take.fetch_one(&mut *holder).await.unwrap(), 1, "the barrier is ours");
         stage.pool().execute(place.trigger()).await.unwrap();
         Self { stage, holder }
     }
