@@ -211,3 +211,18 @@ number_id!(
     /// A user, numbered by the user's own product.
     UserId
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_claim_is_minted_once_under_its_workers_name() {
+        let worker = WorkerId::new();
+        let mut ids = ClaimIds::new(worker);
+        assert_eq!(ids.worker(), worker);
+        let minted = [ids.mint(), ids.mint(), ids.mint()];
+        assert_eq!(minted.each_ref().map(ClaimId::as_str), [1, 2, 3].map(|n| format!("{worker}.{n}")));
+        assert_eq!(minted[0].to_string(), minted[0].as_str());
+    }
+}

@@ -153,3 +153,15 @@ impl ExecutionOptions {
         serde_json::to_string(self).expect("a struct of strings and a number is always JSON")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_stored_as_json_without_what_was_not_asked_for() {
+        let options = ExecutionOptions { model: Some("m\"".into()), depth: Some(3), ..Default::default() };
+        assert_eq!(options.to_json(), r#"{"model":"m\"","depth":3}"#);
+        assert_eq!(ExecutionOptions::default().to_json(), "{}");
+    }
+}

@@ -98,5 +98,7 @@ mod tests {
         let pulse = Pulse::of_this_process(WorkerId::new(), PulseRole::Worker, Duration::ZERO, Duration::ZERO, vec![]);
         assert_eq!(pulse.pid, std::process::id());
         assert!(pulse.start_time.is_some() && pulse.pid_namespace.is_some());
+        let id = fs::read_to_string("/etc/machine-id").map(|text| text.trim().to_owned());
+        assert_eq!(pulse.machine_id, id.ok().filter(|id| !id.is_empty()), "an empty one names no machine");
     }
 }

@@ -169,4 +169,20 @@ mod tests {
             assert_eq!(verdict(kind, 3, 3, None), Verdict::Fail, "{kind}");
         }
     }
+
+    #[test]
+    fn a_run_has_fifteen_minutes_and_a_job_ten_releases() {
+        let ran = |seconds| reclaim_verdict(1, 3, Duration::from_secs(seconds)) == ReclaimVerdict::Requeue;
+        assert_eq!([899, 900].map(ran), [true, false]);
+        let released = |releases| release_verdict(releases, 1, 3);
+        assert_eq!([9, 10].map(released), [ReleaseVerdict::Release, ReleaseVerdict::Requeue]);
+    }
+
+    #[test]
+    fn the_last_attempt_is_the_last() {
+        let silent = |attempt| reclaim_verdict(attempt, 3, Duration::ZERO) == ReclaimVerdict::Requeue;
+        assert_eq!([2, 3, 4].map(silent), [true, false, false]);
+        let released = |attempt| release_verdict(MAX_RELEASES, attempt, 3) == ReleaseVerdict::Requeue;
+        assert_eq!([2, 3, 4].map(released), [true, false, false]);
+    }
 }

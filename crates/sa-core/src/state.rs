@@ -182,4 +182,30 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn each_state_has_the_ways_out_that_it_has() {
+        use State::{Cancelled, Failed, Queued, Running, Succeeded, Superseded};
+        let expected = [
+            (Queued, false, Some(Transition::WITHDRAW), None),
+            (Running, false, Some(Transition::KILL), None),
+            (Succeeded, true, None, Some(Transition::SUPERSEDE_SUCCEEDED)),
+            (Failed, true, None, Some(Transition::SUPERSEDE_FAILED)),
+            (Cancelled, true, None, Some(Transition::SUPERSEDE_CANCELLED)),
+            (Superseded, true, None, None),
+        ];
+        for (state, terminal, cancel, supersession) in expected {
+            assert_eq!(state.is_terminal(), terminal, "{state}");
+            assert_eq!(Transition::cancel_of(state), cancel, "{state}");
+            assert_eq!(Transition::supersession_of(state), supersession, "{state}");
+        }
+    }
+
+    #[test]
+    fn the_diagram_has_the_start_and_every_edge() {
+        let diagram = mermaid();
+        assert!(diagram.starts_with("stateDiagram-v2\n    [*] --> queued: enqueue\n"));
+        assert_eq!(diagram.lines().count(), 2 + Transition::ALL.len());
+        assert!(diagram.contains("    running --> failed: retry budget exhausted, non-retryable error, or stuck\n"));
+    }
 }

@@ -1,5 +1,7 @@
 //! What most tests begin with.
 
+use std::time::Duration;
+
 use sa_core::entity::{Answer, StateClass};
 use sa_core::error_kind::{ErrorKind, Failure};
 use sa_core::id::{JobId, LedgerId, OrgId, UserId, WorkerId};
@@ -8,8 +10,11 @@ use sa_core::ledger::{CallOutcome, LedgerRow, Purpose, Usage};
 use sa_core::repo::{self, Claim, Claimer, Db, Enqueued, Error, Finish, IfWaiting, NewPrompt, Outcome, Retry, Serves};
 use sa_core::state::State;
 use sa_core::viewer::{Actor, Scope, Viewer};
-use sa_harness::Database;
+use sa_harness::{Database, wait_until};
 use sqlx::Executor;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A fresh database and a pool on it. What the test leaves in it must keep the invariants.
 pub async fn database() -> (Database, Db) {
@@ -139,6 +144,20 @@ pub async fn row(db: &Db, job: JobId) -> repo::inspect::JobRow {
 /// Runs plain SQL, to move a row in time. As text: MySQL takes no CREATE TRIGGER as a prepared statement.
 pub async fn sql(database: &Database, statement: &'static str) {
     database.pool().execute(statement).await.unwrap();
+}
+
+/// Waits until a verb is at a statement that locks rows. Where another session holds its row, it waits there.
+pub async fn row_is_waited_for(database: &Database) {
+    let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST
+        WHERE DB = DATABASE() AND COMMAND <> 'Sleep' AND INFO LIKE '-- repo::%FOR UPDATE%'";
+    wait_until("somebody to wait for a row", PATIENCE, async || count(database, waiting).await == 1).await.unwrap();
+}
+
+/// Waits until a session of this database waits for a table that another holds.
+pub async fn table_is_waited_for(database: &Database) {
+    let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST
+        WHERE DB = DATABASE() AND STATE LIKE 'Waiting for table%lock'";
+    wait_until("somebody to wait for a table", PATIENCE, async || count(database, waiting).await == 1).await.unwrap();
 }
 
 pub async fn count(database: &Database, query: &'static str) -> i64 {

@@ -89,3 +89,20 @@ async fn a_beat_of_a_lost_claim_moves_nothing() {
         assert!(repo::beat(&db, &held).await.unwrap().is_empty(), "restored after {loss}");
     }
 }
+
+/// A worker holds two runs, and another of its claims has come to stand in the row of one: each is asked for by itself.
+#[tokio::test]
+async fn a_claim_is_not_held_because_another_of_the_same_worker_is() {
+    let (database, db) = database().await;
+    database.not_judged("it changes claims by hand");
+    let [mine, other] = [submit(&db, prompt("p")).await, submit(&db, prompt("q")).await];
+    let held = [claim_one(&db).await.held(), claim_one(&db).await.held()];
+    assert_eq!((held[0].job, held[1].job), (mine.job_id, other.job_id));
+    sqlx::query("UPDATE sa_job SET worker_claim = ? WHERE id = ?")
+        .bind(held[1].claim.as_str())
+        .bind(mine.job_id)
+        .execute(database.pool())
+        .await
+        .unwrap();
+    assert_eq!(repo::still_held(&db, &held).await.unwrap(), [mine.job_id]);
+}

@@ -3,18 +3,24 @@
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
 
 mod arrange;
+mod bystanders;
 mod cancel;
 mod changes;
 mod claim;
+mod claim_stale;
 mod enqueue;
 mod finalize;
 mod finalize_texts;
 mod heartbeat;
 mod inspect;
+mod locks;
+mod moves;
 mod pulse;
 mod recent;
 mod reclaim;
+mod reclaim_meanwhile;
 mod schema;
 mod supersede;
 mod thread;
 mod token;
+mod unanswered;

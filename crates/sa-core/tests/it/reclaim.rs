@@ -91,3 +91,15 @@ async fn reapers_at_once_take_each_job_once() {
     let attempts: i64 = crate::arrange::count(&database, "SELECT COUNT(*) FROM sa_job WHERE attempt = 2").await;
     assert_eq!(attempts, 20, "no attempt was spent twice");
 }
+
+#[tokio::test]
+async fn another_workers_limit_does_not_count() {
+    let (database, db) = database().await;
+    submit(&db, prompt("p")).await;
+    let _claim = claim_one(&db).await;
+    let (beat, patient) = (Duration::from_secs(60), Duration::from_secs(600));
+    let other = Pulse::of_this_process(WorkerId::new(), PulseRole::Worker, beat, patient, vec![]);
+    repo::pulse::record(&db, &other).await.unwrap();
+    sql(&database, "UPDATE sa_job SET running_heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 300 SECOND").await;
+    assert_eq!(reclaim(&db).await.len(), 1);
+}

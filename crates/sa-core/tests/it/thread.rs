@@ -1,8 +1,9 @@
 use sa_core::id::{EntityId, PromptId, ResponseId};
 use sa_core::ledger::CallOutcome;
 use sa_core::repo::{self, NewPrompt, Turn};
+use sa_core::viewer::{Actor, Scope};
 
-use crate::arrange::{answer, answered, assert_not_found, call, claim_one, database, finish, prompt, submit};
+use crate::arrange::{VIEWER, answer, answered, assert_not_found, call, claim_one, database, finish, prompt, submit};
 
 fn turn(prompt: &str, response: Option<&str>) -> Turn {
     Turn { prompt: prompt.into(), response: response.map(str::to_owned) }
@@ -66,4 +67,27 @@ async fn a_response_that_was_continued_stands_for_itself() {
     };
     assert_eq!(turns(on_response).await, [turn("one", Some("first answer"))]);
     assert_eq!(turns(on_prompt).await, [turn("one", Some("second answer"))]);
+}
+
+/// Other threads lie beside this one, and in this one other answers than those that count: a partial one, and the prompts
+/// that continue from it.
+#[tokio::test]
+async fn only_whole_answers_of_the_thread_itself_are_turns() {
+    let (_database, db) = database().await;
+    answered(&db, "elsewhere", "before").await;
+    let one = answered(&db, "one", "first").await;
+    repo::retry(&db, crate::arrange::retry_of(one.job_id)).await.unwrap();
+    let claim = claim_one(&db).await;
+    repo::cancel(&db, claim.job(), Scope::Everywhere, &Actor::operator("o")).await.unwrap();
+    let _ = finish(&db, claim.succeed(answer("half an ans"), vec![call(CallOutcome::Succeeded)])).await;
+    answered(&db, "elsewhere", "after").await;
+    let two = submit(&db, NewPrompt { root: Some(one.prompt_id.into()), ..prompt("two") }).await;
+    let _running = claim_one(&db).await;
+    let beside = submit(&db, NewPrompt { root: Some(one.prompt_id.into()), ..prompt("beside") }).await;
+    for (ids, text) in [(two, "two"), (beside, "beside")] {
+        let context = repo::context(&db, ids.prompt_id, 10).await.unwrap();
+        assert_eq!((context.turns, context.text.as_str()), (vec![turn("one", Some("first"))], text));
+    }
+    let item = repo::item(&db, VIEWER, one.prompt_id).await.unwrap();
+    assert_eq!(item.response.unwrap().text, "first", "neither a partial nor a prompt that continues is its answer");
 }

@@ -30,3 +30,12 @@ async fn nothing_else_is_a_token_and_the_database_holds_none() {
     assert!(!hash.contains(&token.secret) && hash.len() == 64);
     assert_eq!(verify(&db, &format!("sa_{hash}")).await.unwrap(), None, "the hash is of no use");
 }
+
+#[tokio::test]
+async fn a_token_that_is_used_says_nothing_of_others() {
+    let (database, db) = database().await;
+    let used = create(&db, VIEWER, Role::Viewer).await.unwrap();
+    create(&db, VIEWER, Role::Viewer).await.unwrap();
+    verify(&db, &used.secret).await.unwrap().unwrap();
+    assert_eq!(count(&database, "SELECT COUNT(*) FROM sa_token WHERE last_used_at IS NOT NULL").await, 1);
+}

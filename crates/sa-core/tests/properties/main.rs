@@ -11,3 +11,4 @@ mod reference;
 mod repository;
 mod retry;
 mod timestamps;
+mod words;

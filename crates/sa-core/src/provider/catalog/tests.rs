@@ -96,3 +96,101 @@ fn a_file_that_cannot_be_meant_is_refused_with_the_reason() {
         assert!(error.contains(reason), "{text}\n{error}");
     }
 }
+
+#[test]
+fn names_models_and_fallbacks_have_their_bounds() {
+    let loads = |name: &str, model: &str, fallback: &str| {
+        let text = format!(
+            "[[provider]]\nname = \"{name}\"\nkind = \"echo\"\nmodels = [\"{model}\"]\nfallback = [{fallback}]
+             [[provider]]\nname = \"other\"\nkind = \"echo\"\nmodels = [\"m\"]"
+        );
+        Catalog::load(Some(&text), |_| None).is_ok()
+    };
+    assert!(loads("Az9-_.", "m", ""));
+    assert!(loads(&"n".repeat(64), &"m".repeat(128), "\"other\""));
+    for (name, model, fallback) in [
+        ("", "m", ""),
+        (&"n".repeat(65), "m", ""),
+        ("n/", "m", ""),
+        ("n", "", ""),
+        ("n", &"m".repeat(129), ""),
+        ("n", "m", "\"n\""),
+        ("n", "m", "\"nobody\""),
+    ] {
+        assert!(!loads(name, model, fallback), "{name:?} {model:?} {fallback:?}");
+    }
+}
+
+#[test]
+fn one_default_at_most_and_without_one_the_first() {
+    let providers = |first: &str, second: &str| {
+        let one = |name, rest| format!("[[provider]]\nname = \"{name}\"\nkind = \"echo\"\nmodels = [\"m\"]\n{rest}\n");
+        Catalog::load(Some(&(one("a", first) + &one("b", second))), |_| None)
+    };
+    let default = "default = true";
+    assert_eq!(providers("", "").unwrap().default_provider().name, "a");
+    assert_eq!(providers("", default).unwrap().default_provider().name, "b");
+    let error = providers(default, default).unwrap_err().to_string();
+    assert!(error.contains("\"a\" and \"b\" both"), "{error}");
+}
+
+#[test]
+fn a_file_is_taken_as_it_stands() {
+    let catalog = Catalog::load(Some(FILE), |_| None).unwrap();
+    assert!(!catalog.is_only_echo());
+    let big = catalog.get("big").unwrap();
+    assert_eq!(
+        (big.name.as_str(), big.total_timeout, big.idle_timeout),
+        ("big", Some(std::time::Duration::from_secs(90)), None)
+    );
+    assert_eq!(catalog.get("nobody").map(|provider| &provider.name), None);
+    assert_eq!(catalog.models().collect::<Vec<_>>(), ["large", "shared", "tiny", "shared"]);
+}
+
+/// An option that cannot be meant is refused with what could be.
+#[test]
+fn a_refused_option_is_told_what_there_is() {
+    let catalog = Catalog::load(Some(FILE), |_| None).unwrap();
+    let reason = |asked: &ExecutionOptions| catalog.lane_for(asked).unwrap_err().reason;
+    assert_eq!(
+        reason(&options(Some("none"), None, None)),
+        "no provider has \"none\"; configured are large, shared, tiny, shared"
+    );
+    assert_eq!(reason(&options(None, Some("none"), None)), "there is no provider \"none\"; configured are big, small");
+    assert_eq!(
+        reason(&options(Some("large"), Some("small"), None)),
+        "\"small\" does not have \"large\"; it has tiny, shared"
+    );
+}
+
+/// A job with a router waits in the router's lane, and is answered by whom its other options say.
+#[test]
+fn the_routers_lane_does_not_answer() {
+    let catalog = Catalog::load(Some(FILE), |_| None).unwrap();
+    let routed = options(None, None, Some("large"));
+    let answer = catalog.model_for(&Lane::new("big"), &routed).map(|(provider, model)| (provider.name.as_str(), model));
+    assert_eq!(answer, Some(("small", "tiny")));
+}
+
+#[test]
+fn each_protocol_is_where_it_usually_is_unless_ollama_is_elsewhere() {
+    let of = |set: &[(&'static str, &'static str)]| {
+        let set = set.to_vec();
+        let env = move |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let catalog = Catalog::load(None, env).unwrap();
+        assert!(!catalog.is_only_echo());
+        let provider = catalog.default_provider().clone();
+        (provider.base_url.unwrap(), provider.auth)
+    };
+    let usual = |url: &str, auth| (url.to_owned(), auth);
+    assert_eq!(
+        of(&[("SA_OPENAI_MODEL", "m"), ("OLLAMA_HOST", "box")]),
+        usual("https://api.openai.com/v1", Auth::Bearer)
+    );
+    assert_eq!(of(&[("SA_OLLAMA_MODEL", "m")]), usual("http://127.0.0.1:11434", Auth::None));
+    assert_eq!(of(&[("SA_OLLAMA_MODEL", "m"), ("OLLAMA_HOST", " ")]), usual("http://127.0.0.1:11434", Auth::None));
+    assert_eq!(of(&[("SA_OLLAMA_MODEL", "m"), ("OLLAMA_HOST", "box")]), usual("http://box:11434", Auth::None));
+    assert_eq!(of(&[("SA_OLLAMA_MODEL", "m"), ("OLLAMA_HOST", "box:1")]), usual("http://box:1", Auth::None));
+    assert_eq!(of(&[("SA_OLLAMA_MODEL", "m"), ("OLLAMA_HOST", "https://box/x")]), usual("https://box/x", Auth::None));
+    assert!(Catalog::load(None, |name| (name == "SA_OPENAI_MODEL").then(|| " ".to_owned())).unwrap().is_only_echo());
+}
