@@ -5,6 +5,7 @@
 mod acknowledged;
 mod async_execution;
 mod bad_input;
+mod bench;
 mod casebank;
 mod concurrent_safety;
 mod crash;
@@ -19,3 +20,4 @@ mod stage;
 mod swarm;
 mod thread;
 mod tidy;
+mod upgrade;

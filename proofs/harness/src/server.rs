@@ -34,6 +34,8 @@ pub struct Server {
     engine: Engine,
     recipe: Recipe,
     port: u16,
+    /// Settings after the usual ones, which they win against.
+    tuning: &'static [&'static str],
     process: Mutex<Option<Running>>,
     folder: TempDir,
 }
@@ -51,10 +53,15 @@ impl Server {
     /// When `deploy/engine` cannot provide the engine, or the server does not come up within three minutes; the error
     /// then carries the end of the server's log.
     pub fn own(engine: Engine) -> Result<Self> {
+        Self::tuned(engine, &[])
+    }
+
+    /// The same with further settings of the server, `--name=value` each; its errors are those of [`Server::own`].
+    pub fn tuned(engine: Engine, tuning: &'static [&'static str]) -> Result<Self> {
         let recipe = Recipe::of(engine)?;
         let folder = short_folder()?;
         initialise(&recipe, engine, folder.path())?;
-        let mut server = Self { engine, recipe, port: free_port()?, process: Mutex::new(None), folder };
+        let mut server = Self { engine, recipe, port: free_port()?, tuning, process: Mutex::new(None), folder };
         // Somebody else may take the port between our look and the server's bind, so the choice is made again.
         let mut tries_left = 2;
         while let Err(error) = server.start_again() {
@@ -114,6 +121,7 @@ impl Server {
             .arg(format!("--pid-file={}", self.folder.path().join("server.pid").display()))
             .arg(format!("--port={}", self.port))
             .args(self.engine.server_flags())
+            .args(self.tuning)
             .args(root_flags())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

@@ -1,4 +1,5 @@
-//! docs/spec-conformance.md: every statement is quoted, every quotation is true, and every test it names is there.
+//! docs/spec-conformance.md: every statement is quoted, every quotation is true, and every test it names is there. The same
+//! of the tests that docs/guarantees.md names.
 
 use std::{fs, path::Path};
 
@@ -88,14 +89,23 @@ fn each_row_has_its_proof_or_its_decision() {
 
 #[test]
 fn each_test_that_is_named_is_there() {
+    let guarantees = fs::read_to_string(repository_root().join("docs/guarantees.md")).unwrap();
+    assert!(tests_named(&guarantees).count() > 20, "docs/guarantees.md names its proofs");
     let sources = rust_files();
-    for Row { section, number, here, .. } in rows() {
-        for name in here.split('`').skip(1).step_by(2).filter(|span| span.contains("::")) {
+    let rows: Vec<_> = rows().into_iter().map(|row| (format!("{}.{}", row.section, row.number), row.here)).collect();
+    for (place, text) in rows.iter().chain(&[("docs/guarantees.md".to_owned(), guarantees)]) {
+        for name in tests_named(text) {
             let (module, test) = name.split_once("::").unwrap();
             let mut homes = sources.iter().filter(|(path, _)| is_home(path, module));
-            assert!(homes.any(|(_, text)| has_test(text, test)), "{section}.{number} names {name}, which is not there");
+            assert!(homes.any(|(_, text)| has_test(text, test)), "{place} names {name}, which is not there");
         }
     }
+}
+
+/// What stands in code type and looks like a test's path; `module::test` itself explains the form.
+fn tests_named(text: &str) -> impl Iterator<Item = &str> {
+    let spans = text.split('`').skip(1).step_by(2);
+    spans.filter(|span| span.contains("::") && !span.ends_with("module::test"))
 }
 
 /// `retry` is a proof, with whatever lies in its folder; `sa-core/retry` is a file of that crate.

@@ -18,7 +18,7 @@ struct Rule {
 }
 
 /// The table of architecture.md §2, and the harness, which depends on none of ours.
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     Rule { package: "sa-core", ours: &[], never: &["clap", "anyhow", "reqwest", "actix-web", "tracing-subscriber"] },
     Rule { package: "sa-boot", ours: &["sa-core"], never: &["reqwest", "actix-web"] },
     Rule { package: "sa-api", ours: &["sa-core", "sa-boot"], never: &["reqwest"] },
@@ -27,6 +27,7 @@ const RULES: [Rule; 8] = [
     Rule { package: "sa-cli", ours: &["sa-core", "sa-boot", "sa-worker"], never: &["actix-web"] },
     Rule { package: "sa-harness", ours: &[], never: &["reqwest", "actix-web"] },
     Rule { package: "sa-proofs", ours: &[], never: &[] },
+    Rule { package: "sa-bench", ours: &["sa-core", "sa-harness"], never: &["reqwest", "actix-web"] },
 ];
 
 /// Each package's normal dependencies, by name; of a package with several versions all of them.
