@@ -27,7 +27,7 @@ pub enum Cell {
     ClaimClosed,
     /// Claims a second with 100,000 delayed jobs of better priority ahead / with none
     ClaimDelayed,
-    /// Jobs claimed a second of a long queue while another session holds a REPEATABLE READ snapshot / without one
+    /// Jobs claimed a second after many others, while a REPEATABLE READ snapshot keeps the rows of those / without one
     ClaimHeld,
     /// Claims a second of 10 due jobs behind 1,000,000 ended and 20,000 backed off / of the 10 alone; and the p99 of both
     ClaimTerminal,

@@ -46,6 +46,8 @@ pub(super) struct Candidate {
 struct Level {
     lane: Lane,
     priority: Priority,
+    /// When its first row was due: what was taken before it, and the engine has not cleared away, is not walked again.
+    head: OffsetDateTime,
     /// Rows read ahead, in order.
     ahead: VecDeque<(OffsetDateTime, JobId)>,
     /// The last row read: the next read starts behind it.
@@ -101,7 +103,7 @@ impl Levels {
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
             if due && priority <= self.ceiling && open.contains(&lane) {
                 self.places.push(Reverse((priority, head, None, self.levels.len())));
-                self.levels.push(Level { lane, priority, ahead: VecDeque::new(), cursor: None, ended: false });
+                self.levels.push(Level { lane, priority, head, ahead: VecDeque::new(), cursor: None, ended: false });
             }
         }
         self.built = Some(Instant::now());
@@ -168,7 +170,7 @@ impl Level {
     }
 
     async fn rows_from_cursor(&self, tx: &mut Tx, limit: usize) -> Result<Vec<(OffsetDateTime, JobId)>, Error> {
-        let from = self.cursor.map_or(OffsetDateTime::UNIX_EPOCH, |(at, _)| at);
+        let from = self.cursor.map_or(self.head, |(at, _)| at);
         let rows = sqlx::query!(
             r#"-- repo::claim
              SELECT scheduled_for AS "scheduled_for: OffsetDateTime", id AS "id: JobId"
