@@ -1,6 +1,7 @@
 //! Which providers and models there are: names, never keys.
 
 mod catalog;
+mod timeouts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 pub use self::catalog::{Catalog, CatalogError, OptionError};
+pub use self::timeouts::{ModelTimeouts, Timeouts};
 
 /// The wire protocol a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -29,13 +31,12 @@ pub enum Kind {
 }
 
 /// How the key is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Auth {
     /// `Authorization: Bearer`.
-    #[default]
     Bearer,
-    /// The protocol's own key header (`api-key`, `x-api-key`, …).
+    /// The protocol's own key header (`api-key`, `x-api-key`, `x-goog-api-key`).
     ApiKey,
     /// No key.
     None,
@@ -61,15 +62,16 @@ pub struct Provider {
     pub name: String,
     /// Its protocol.
     pub kind: Kind,
-    /// Where it is, up to and including the version (`https://host/v1`).
+    /// Where it is, up to and including the version (`https://host/v1`). `{model}` stands for the model asked.
     pub base_url: Option<String>,
     /// The environment variable that holds its key.
     pub api_key_env: Option<String>,
     /// The file that holds its key.
     pub api_key_file: Option<PathBuf>,
-    /// How the key is sent.
-    #[serde(default)]
-    pub auth: Auth,
+    /// How the key is sent; [`Provider::auth`] where absent.
+    pub auth: Option<Auth>,
+    /// The protocol's version, where a header names it (`anthropic-version`).
+    pub api_version: Option<String>,
     /// Query parameters of every call (Azure's `api-version`).
     #[serde(default)]
     pub extra_query: BTreeMap<String, String>,
@@ -87,6 +89,9 @@ pub struct Provider {
     /// The whole call.
     #[serde(default, deserialize_with = "duration")]
     pub total_timeout: Option<Duration>,
+    /// Other limits for single models of it.
+    #[serde(default)]
+    pub model_timeouts: BTreeMap<String, ModelTimeouts>,
     /// The token budget sent with each call, where the protocol has one.
     pub max_output_tokens: Option<u32>,
     /// Prices by model.
@@ -98,6 +103,21 @@ pub struct Provider {
     /// Whether it answers where nothing is asked for.
     #[serde(default)]
     pub default: bool,
+}
+
+impl Provider {
+    /// How the key is sent: as configured, else as the protocol's own documentation sends it. Ollama takes a key only where
+    /// one is configured: its cloud asks for one, a server at home does not.
+    #[must_use]
+    pub fn auth(&self) -> Auth {
+        let with_key = self.api_key_env.is_some() || self.api_key_file.is_some();
+        self.auth.unwrap_or(match self.kind {
+            Kind::Openai | Kind::OpenaiResponses => Auth::Bearer,
+            Kind::Anthropic | Kind::Gemini => Auth::ApiKey,
+            Kind::Ollama if with_key => Auth::Bearer,
+            Kind::Ollama | Kind::Echo => Auth::None,
+        })
+    }
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{Auth, Kind, Provider};
+use super::{Kind, Provider};
 use crate::job::{ExecutionOptions, Lane};
 
 #[derive(Deserialize)]
@@ -210,7 +210,7 @@ fn check(provider: &Provider, known: &BTreeSet<String>) -> Result<(), CatalogErr
     if let Some(unknown) = provider.fallback.iter().find(|other| !known.contains(*other) || *other == name) {
         return fault(format!("fallback {unknown:?} is not another provider of this file"));
     }
-    Ok(())
+    provider.timeouts_fault().map_or(Ok(()), fault)
 }
 
 fn plain(name: &str, kind: Kind, model: String, base_url: Option<String>, key: Option<String>) -> Provider {
@@ -218,7 +218,8 @@ fn plain(name: &str, kind: Kind, model: String, base_url: Option<String>, key: O
         name: name.to_owned(),
         kind,
         base_url,
-        auth: if key.is_some() { Auth::Bearer } else { Auth::None },
+        auth: None,
+        api_version: None,
         api_key_env: key,
         api_key_file: None,
         extra_query: BTreeMap::new(),
@@ -227,6 +228,7 @@ fn plain(name: &str, kind: Kind, model: String, base_url: Option<String>, key: O
         first_byte_timeout: None,
         idle_timeout: None,
         total_timeout: None,
+        model_timeouts: BTreeMap::new(),
         max_output_tokens: None,
         prices: BTreeMap::new(),
         fallback: Vec::new(),
