@@ -18,7 +18,7 @@ pub(crate) fn find(provider: &Provider, environment: Environment) -> Result<Opti
     let variable =
         |name: &str| environment(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     let what = || format!("provider {:?} has no key", provider.name);
-    if provider.auth == Auth::None {
+    if provider.auth() == Auth::None {
         return Ok(None);
     }
     if let Some(name) = &provider.api_key_env {

@@ -8,9 +8,10 @@ use sa_core::{
     provider::{Catalog, Kind, Provider},
     repo::Serves,
 };
+use secrecy::SecretString;
 
 use crate::{
-    adapter::{Adapter, Echo, OpenAi},
+    adapter::{Adapter, Anthropic, Echo, Gemini, Ollama, OpenAi, OpenAiResponses},
     api_key::{self, Environment},
 };
 
@@ -32,7 +33,7 @@ impl Providers {
     /// Reads the file, or without one the environment, and finds the keys.
     ///
     /// # Errors
-    /// A usage [`Problem`]: an unreadable file, a kind without adapter, a missing key.
+    /// A usage [`Problem`]: an unreadable file, a missing key, an address that is none.
     pub fn load(file: Option<&Path>, environment: Environment) -> Result<Self, Problem> {
         let source = file.map_or_else(|| "the environment".to_owned(), |file| file.display().to_string());
         let text = file.map(std::fs::read_to_string).transpose().map_err(|why| {
@@ -92,32 +93,28 @@ impl Providers {
 }
 
 fn adapter(provider: &Provider, environment: Environment) -> Result<Arc<dyn Adapter>, Problem> {
-    let name = &provider.name;
-    let no_adapter = |kind: &str| {
-        Problem::usage(
-            format_args!("provider {name:?} cannot be called by this worker"),
-            format_args!("there is no adapter yet for kind {kind:?}"),
-            "use kind \"openai\" (OpenAI, and every server compatible with it) or \"echo\", or leave this provider out",
-        )
-    };
-    match provider.kind {
-        Kind::Openai => {
-            let key = api_key::find(provider, environment)?;
-            let adapter = OpenAi::new(provider, key).map_err(|why| {
-                Problem::usage(
-                    format_args!("provider {name:?} cannot be used"),
-                    format_args!("{why:#}"),
-                    "correct it where the providers are configured",
-                )
-            })?;
-            Ok(Arc::new(adapter))
-        }
-        Kind::Echo => Ok(Arc::new(Echo)),
-        Kind::OpenaiResponses => Err(no_adapter("openai-responses")),
-        Kind::Anthropic => Err(no_adapter("anthropic")),
-        Kind::Gemini => Err(no_adapter("gemini")),
-        Kind::Ollama => Err(no_adapter("ollama")),
+    if provider.kind == Kind::Echo {
+        return Ok(Arc::new(Echo));
     }
+    let key = api_key::find(provider, environment)?;
+    speaking(provider, key).map_err(|why| {
+        Problem::usage(
+            format_args!("provider {:?} cannot be used", provider.name),
+            format_args!("{why:#}"),
+            "correct it where the providers are configured",
+        )
+    })
+}
+
+fn speaking(provider: &Provider, key: Option<SecretString>) -> anyhow::Result<Arc<dyn Adapter>> {
+    Ok(match provider.kind {
+        Kind::Openai => Arc::new(OpenAi::new(provider, key)?),
+        Kind::OpenaiResponses => Arc::new(OpenAiResponses::new(provider, key)?),
+        Kind::Anthropic => Arc::new(Anthropic::new(provider, key)?),
+        Kind::Gemini => Arc::new(Gemini::new(provider, key)?),
+        Kind::Ollama => Arc::new(Ollama::new(provider, key)?),
+        Kind::Echo => Arc::new(Echo),
+    })
 }
 
 fn keys_without_model(environment: Environment) -> Vec<String> {
@@ -165,16 +162,18 @@ mod tests {
     }
 
     #[test]
-    fn kind_without_adapter_is_refused_by_name() {
-        for kind in ["openai-responses", "anthropic", "gemini", "ollama"] {
-            let problem = load(&format!(
-                "[[provider]]\nname = \"p\"\nkind = \"{kind}\"\nbase_url = \"http://h\"\nauth = \"none\"\nmodels = [\"m\"]"
-            ))
-            .err()
-            .unwrap();
-            assert_eq!(problem.exit(), Exit::Usage);
-            assert!(problem.to_string().contains(kind), "{problem}");
+    fn every_kind_has_its_adapter_and_its_own_way_to_a_key() {
+        for kind in ["openai", "openai-responses", "anthropic", "gemini"] {
+            let file =
+                format!("[[provider]]\nname = \"p\"\nkind = \"{kind}\"\nbase_url = \"http://h\"\nmodels = [\"m\"]");
+            let problem = load(&file).err().unwrap();
+            assert!(problem.to_string().contains("has no key"), "{kind}: {problem}");
+            assert!(load(&format!("{file}\nauth = \"none\"")).unwrap().adapter("p").is_some(), "{kind}");
         }
+        let ollama = "[[provider]]\nname = \"p\"\nkind = \"ollama\"\nbase_url = \"http://h\"\nmodels = [\"m\"]";
+        assert!(load(ollama).unwrap().adapter("p").is_some(), "a server at home asks for no key");
+        let cloud = load(&format!("{ollama}\napi_key_env = \"NO_SUCH_KEY\"")).err().unwrap();
+        assert!(cloud.to_string().contains("NO_SUCH_KEY is not set"), "{cloud}");
     }
 
     #[test]

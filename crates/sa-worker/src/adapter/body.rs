@@ -4,7 +4,7 @@ use std::{future::Future, time::Duration};
 
 use futures_util::{Stream, stream};
 use reqwest::Response;
-use sa_core::error_kind::ErrorKind;
+use sa_core::{error_kind::ErrorKind, provider::Timeouts};
 use tokio::time::{Instant, timeout_at};
 
 use super::{AdapterError, classify};
@@ -12,27 +12,16 @@ use super::{AdapterError, classify};
 /// No answer of a language model is longer; what is longer is no answer.
 const LARGEST: usize = 8 * 1024 * 1024;
 
-/// How long one call may take.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// From the request to the head of the answer.
-    pub(super) first_byte: Duration,
-    /// Between two pieces of the answer.
-    pub(super) idle: Duration,
-    /// From the request to the end of the answer.
-    pub(super) total: Duration,
-}
-
 /// The limits of a call that has begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    limits: Limits,
+    limits: Timeouts,
     deadline: Instant,
 }
 
 impl Clock {
     /// The call begins now.
-    pub(super) fn start(limits: Limits) -> Self {
+    pub(super) fn start(limits: Timeouts) -> Self {
         Self { limits, deadline: Instant::now() + limits.total }
     }
 

@@ -1,73 +1,29 @@
 //! What a provider's error means: the structured code first, the status second, prose almost never.
 
-use std::error::Error as _;
+mod detail;
+mod words;
+
+use std::{error::Error as _, time::Duration};
 
 use reqwest::{StatusCode, header::HeaderMap};
 use sa_core::error_kind::ErrorKind;
 use serde_json::Value;
 
-use super::{AdapterError, retry_after::retry_after};
+use self::detail::Detail;
+use super::{
+    AdapterError,
+    retry_after::{retry_after, until_reset},
+};
 
-/// Codes and types that say what happened, whatever the status. In lower case.
-const WORDS: [(&str, ErrorKind); 42] = [
-    ("insufficient_quota", ErrorKind::Quota),
-    ("credit_balance_exhausted", ErrorKind::Quota),
-    ("organization_spend_limit_exceeded", ErrorKind::Quota),
-    ("project_spend_limit_exceeded", ErrorKind::Quota),
-    ("organization_usage_limit_exceeded", ErrorKind::Quota),
-    ("enforced_spend_limit_reached", ErrorKind::Quota),
-    ("billing_hard_limit_reached", ErrorKind::Quota),
-    ("billing_not_active", ErrorKind::Quota),
-    ("rate_limit_exceeded", ErrorKind::RateLimit),
-    ("rate_limit_error", ErrorKind::RateLimit),
-    ("ramp_limit_exceeded", ErrorKind::RateLimit),
-    ("slow_down", ErrorKind::RateLimit),
-    ("throttling_error", ErrorKind::RateLimit),
-    ("too_many_requests", ErrorKind::RateLimit),
-    ("resource_exhausted", ErrorKind::RateLimit),
-    ("context_length_exceeded", ErrorKind::Provider4xx),
-    ("exceed_context_size_error", ErrorKind::Provider4xx),
-    ("string_above_max_length", ErrorKind::Provider4xx),
-    ("content_policy_violation", ErrorKind::Provider4xx),
-    ("content_filter", ErrorKind::Provider4xx),
-    ("moderation_blocked", ErrorKind::Provider4xx),
-    ("invalid_prompt", ErrorKind::Provider4xx),
-    ("model_not_found", ErrorKind::Provider4xx),
-    ("not_supported_error", ErrorKind::Provider4xx),
-    ("invalid_api_key", ErrorKind::Auth),
-    ("authentication_error", ErrorKind::Auth),
-    ("permission_error", ErrorKind::Auth),
-    ("unauthenticated", ErrorKind::Auth),
-    ("unauthorized", ErrorKind::Auth),
-    ("server_error", ErrorKind::Provider5xx),
-    ("internal_server_error", ErrorKind::Provider5xx),
-    ("internal_error", ErrorKind::Provider5xx),
-    ("api_error", ErrorKind::Provider5xx),
-    ("overloaded_error", ErrorKind::Provider5xx),
-    ("server_is_overloaded", ErrorKind::Provider5xx),
-    ("engine_overloaded", ErrorKind::Provider5xx),
-    ("service_unavailable", ErrorKind::Provider5xx),
-    ("unavailable_error", ErrorKind::Provider5xx),
-    ("unavailable", ErrorKind::Provider5xx),
-    ("timeout", ErrorKind::Timeout),
-    ("request_timeout", ErrorKind::Timeout),
-    ("gateway_timeout", ErrorKind::Timeout),
-];
-
-/// Types so general that a status says more; they count where there is none.
-const GENERAL: [&str; 3] = ["invalid_request_error", "not_found_error", "bad_request"];
-
-/// A spend limit that is told as a plain 400, in prose alone.
-const SPEND_LIMIT_PROSE: &str = "You have reached your specified API usage limits";
-
-/// The longest stretch of a body that is no JSON (a proxy's HTML page) worth keeping.
-const LONGEST_PROSE: usize = 500;
+/// A spend limit of Anthropic that is told as a plain 400, in prose alone; its documentation names these beginnings.
+const SPEND_LIMIT_PROSE: [&str; 2] =
+    ["You have reached your specified API usage limits", "You have reached your specified workspace API usage limits"];
 
 /// What an answer with an error status means.
 pub(super) fn response(status: StatusCode, headers: &HeaderMap, body: &str) -> AdapterError {
     let detail = Detail::of_body(body);
     let should_retry = headers.get("x-should-retry").and_then(|value| value.to_str().ok());
-    let kind = detail.named().unwrap_or_else(|| {
+    let kind = detail.kind().unwrap_or_else(|| {
         let kind = of_status(status, &detail);
         match should_retry {
             Some("true") if !kind.retryable() => ErrorKind::Provider5xx,
@@ -76,8 +32,16 @@ pub(super) fn response(status: StatusCode, headers: &HeaderMap, body: &str) -> A
         }
     });
     let mut error = AdapterError::new(kind, format!("HTTP {}: {}", status.as_u16(), detail.told(status)));
-    error.retry_after = retry_after(headers);
+    error.retry_after = longer(retry_after(headers), detail.wait());
+    if error.retry_after.is_none() && kind == ErrorKind::RateLimit {
+        error.retry_after = until_reset(headers);
+    }
     error
+}
+
+/// A wait in the body is the provider's own; a gateway in between may have put a shorter one into the head.
+fn longer(head: Option<Duration>, body: Option<Duration>) -> Option<Duration> {
+    head.into_iter().chain(body).max()
 }
 
 /// What an answer means that was a success by its status and is an error by its content.
@@ -85,11 +49,19 @@ pub(super) fn inner(document: &Value) -> AdapterError {
     let detail = Detail::of(document);
     let status = detail.number.and_then(|number| StatusCode::from_u16(number).ok());
     let kind = detail
-        .named()
+        .kind()
         .or_else(|| status.filter(|status| !status.is_success()).map(|status| of_status(status, &detail)))
         .or_else(|| detail.is_general().then_some(ErrorKind::Provider4xx))
         .unwrap_or(ErrorKind::Unknown);
-    AdapterError::new(kind, format!("the provider answered with an error: {}", detail.told(StatusCode::OK)))
+    let mut error =
+        AdapterError::new(kind, format!("the provider answered with an error: {}", detail.told(StatusCode::OK)));
+    error.retry_after = detail.wait();
+    error
+}
+
+/// A failure the provider told of without saying what failed.
+pub(super) fn unnamed(message: &str) -> AdapterError {
+    AdapterError::new(ErrorKind::Unknown, message)
 }
 
 /// What a failure of the connection means. Only real time-outs are `timeout`.
@@ -113,8 +85,9 @@ pub(super) fn transport(error: reqwest::Error) -> AdapterError {
 
 fn of_status(status: StatusCode, detail: &Detail) -> ErrorKind {
     match status.as_u16() {
-        400 if detail.message.starts_with(SPEND_LIMIT_PROSE) => ErrorKind::Quota,
+        400 if SPEND_LIMIT_PROSE.iter().any(|start| detail.message.starts_with(start)) => ErrorKind::Quota,
         401 => ErrorKind::Auth,
+        402 if detail.budget_in_flight => ErrorKind::RateLimit,
         402 => ErrorKind::Quota,
         403 if detail.moderated => ErrorKind::Provider4xx,
         403 => ErrorKind::Auth,
@@ -126,75 +99,6 @@ fn of_status(status: StatusCode, detail: &Detail) -> ErrorKind {
         500..=599 => ErrorKind::Provider5xx,
         _ => ErrorKind::Unknown,
     }
-}
-
-/// What an error body says, in any of the shapes servers use.
-struct Detail {
-    message: String,
-    /// `code`, `details.error_code`, `type`, `status`: from the most exact to the least.
-    words: Vec<String>,
-    number: Option<u16>,
-    moderated: bool,
-}
-
-impl Detail {
-    fn of_body(body: &str) -> Self {
-        match serde_json::from_str(body) {
-            Ok(document) => Self::of(&document),
-            Err(_) => {
-                let prose = body.trim();
-                let message = prose[..prose.floor_char_boundary(LONGEST_PROSE)].to_owned();
-                Self { message, words: Vec::new(), number: None, moderated: false }
-            }
-        }
-    }
-
-    fn of(document: &Value) -> Self {
-        // Some gateways wrap the object in a list; some servers put its members at the top.
-        let document = document.get(0).unwrap_or(document);
-        let error = document.get("error").filter(|error| !error.is_null()).unwrap_or(document);
-        let code = &error["code"];
-        let number =
-            code.as_u64().or_else(|| code.as_str()?.parse().ok()).and_then(|number| u16::try_from(number).ok());
-        let message = [error, &error["message"], &error["msg"], &document["detail"], &document["message"]]
-            .into_iter()
-            .find_map(Value::as_str);
-        let words: Vec<_> = [code, &error["details"]["error_code"], &error["type"], &error["status"]]
-            .into_iter()
-            .filter_map(Value::as_str)
-            .map(str::to_ascii_lowercase)
-            .collect();
-        let message = message.map_or_else(|| short(error), str::to_owned);
-        let moderated = error["metadata"].get("flagged_input").is_some()
-            || words.iter().chain([&message.to_ascii_lowercase()]).any(|text| text.contains("moderation"));
-        Self { message, words, number, moderated }
-    }
-
-    /// The kind that a code or a type names.
-    fn named(&self) -> Option<ErrorKind> {
-        self.words.iter().find_map(|word| WORDS.iter().find(|(known, _)| known == word).map(|&(_, kind)| kind))
-    }
-
-    fn is_general(&self) -> bool {
-        self.words.iter().any(|word| GENERAL.contains(&word.as_str()))
-    }
-
-    fn told(&self, status: StatusCode) -> String {
-        let message = match self.message.trim() {
-            "" => status.canonical_reason().unwrap_or("no reason was given"),
-            message => message,
-        };
-        match self.words.first() {
-            Some(word) if !message.contains(word) => format!("{message} ({word})"),
-            Some(_) | None => message.to_owned(),
-        }
-    }
-}
-
-fn short(value: &Value) -> String {
-    let mut text = value.to_string();
-    text.truncate(text.floor_char_boundary(LONGEST_PROSE));
-    text
 }
 
 #[cfg(test)]

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use reqwest::{Client, Url, redirect, retry};
 
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const POOL_IDLE: Duration = Duration::from_secs(90);
 
 /// A client for this address: no redirects (they would carry the key elsewhere), no Referer, no repetition of its own
 /// (the queue repeats). A proxy named in the environment is used, but never for this host itself.
-pub(super) fn client(address: &Url, connect_limit: Option<Duration>) -> reqwest::Result<Client> {
+pub(super) fn client(address: &Url, connect_limit: Duration) -> reqwest::Result<Client> {
     let mut builder = Client::builder()
         .redirect(redirect::Policy::none())
         .referer(false)
         .retry(retry::never())
-        .connect_timeout(connect_limit.unwrap_or(CONNECT_LIMIT))
+        .connect_timeout(connect_limit)
         .tcp_keepalive(KEEPALIVE)
         .pool_idle_timeout(POOL_IDLE)
         .user_agent(concat!("asterion/", env!("CARGO_PKG_VERSION")));

@@ -1,22 +1,34 @@
 //! How to call a provider: one trait, and one protocol a file.
 
 mod answer;
+mod anthropic;
 mod body;
-mod chat_stream;
+mod chat;
 mod classify;
 mod client;
 mod echo;
+mod endpoint;
+mod gemini;
+mod ollama;
 mod openai;
+mod openai_responses;
+mod protocol;
 mod received;
 mod retry_after;
 mod scrub;
+mod stream;
+mod thread;
 
 use std::{future::Future, pin::Pin, time::Duration};
 
 use sa_core::{error_kind::ErrorKind, id::JobId, repo::Turn};
 
+pub use anthropic::Anthropic;
 pub use echo::Echo;
+pub use gemini::Gemini;
+pub use ollama::Ollama;
 pub use openai::OpenAi;
+pub use openai_responses::OpenAiResponses;
 pub use received::Received;
 
 /// One protocol, configured for one provider.
@@ -106,4 +118,9 @@ impl AdapterError {
     pub fn cut_off(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { bill: Bill::MaybeCharged, ..Self::new(kind, message) }
     }
+}
+
+/// A count of tokens, as far as a document holds one.
+fn count(value: &serde_json::Value) -> Option<u32> {
+    value.as_u64().map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }

@@ -1,6 +1,9 @@
-//! Puts a streamed Chat Completions answer together.
+//! Puts a streamed answer together, however its protocol cuts it into documents.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use eventsource_stream::{EventStream, EventStreamError, Eventsource};
 use futures_util::{Stream, StreamExt};
@@ -8,51 +11,157 @@ use sa_core::error_kind::ErrorKind;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{AdapterError, Received, answer::Completion, classify};
+use super::{
+    AdapterError, Received, classify,
+    protocol::{Progress, Protocol, is_error},
+};
 
 /// How long to wait, once the model has stopped, for its token counts and for the end mark.
 const TRAILER: Duration = Duration::from_secs(5);
 /// How long to wait, once the end mark has come, for the end of the body: only then the connection can be used again.
 const CLOSING: Duration = Duration::from_millis(100);
 
-/// The mark at the end of the stream.
+/// The mark some protocols put at the end of the stream, and some gateways at the end of every one.
 const DONE: &str = "[DONE]";
 
-/// Reads the events of one answer to their end mark: `[DONE]`, or a finish reason where the server sends no mark.
+/// Reads the server-sent events of one answer to their end: the protocol's end mark, or the model's stop where no mark
+/// follows.
 ///
 /// # Errors
 /// `provider_5xx` if the body ends before either, whatever text had come; the error inside the stream, if it holds one.
-pub(super) async fn assemble<S>(pieces: S, received: &Received) -> Result<Completion, AdapterError>
+pub(super) async fn events<P, S>(pieces: S, received: &Received) -> Result<P, AdapterError>
 where
+    P: Protocol,
     S: Stream<Item = Result<String, AdapterError>>,
 {
     let mut events = pin!(pieces.eventsource());
-    let mut completion = Completion::default();
-    loop {
-        // A model that has stopped has answered: what becomes of the connection after that changes nothing.
-        let event = match (completion.is_finished(), next(&mut events)) {
-            (false, next) => next.await?,
-            (true, next) => timeout(TRAILER, next).await.ok().and_then(Result::ok).flatten(),
-        };
-        let Some((name, data)) = event else { break };
+    let mut answer = Answer::<P>::default();
+    while let Some((name, data)) = answer.unless_stopped(next_event(&mut events)).await? {
         if data.trim() == DONE {
+            answer.done();
+        } else {
+            answer.absorb(name == "error", &data, received)?;
+        }
+        if answer.is_over() {
             let _ = timeout(CLOSING, events.next()).await;
-            return Ok(completion);
+            break;
         }
-        let document = read(&data)?;
-        if name == "error" {
-            return Err(classify::inner(&document));
+    }
+    answer.end()
+}
+
+/// Reads the lines of one answer, each a JSON document, to their end as [`events`] does.
+///
+/// # Errors
+/// As [`events`].
+pub(super) async fn lines<P, S>(pieces: S, received: &Received) -> Result<P, AdapterError>
+where
+    P: Protocol,
+    S: Stream<Item = Result<String, AdapterError>>,
+{
+    let mut pieces = pin!(pieces);
+    let mut answer = Answer::<P>::default();
+    let mut open = String::new();
+    while let Some(piece) = answer.unless_stopped(next_piece(&mut pieces)).await? {
+        // Only the new piece is searched, so that a long line costs its length and not its square.
+        let mut rest = piece.as_str();
+        while let Some((end, later)) = rest.split_once('\n') {
+            open.push_str(end);
+            answer.absorb_line(&open, received)?;
+            open.clear();
+            rest = later;
         }
-        completion.absorb(&document, received)?;
+        open.push_str(rest);
+        if answer.is_over() {
+            let _ = timeout(CLOSING, pieces.next()).await;
+            return answer.end();
+        }
     }
-    if completion.is_finished() {
-        return Ok(completion);
+    // A server that answers whole need not end its line.
+    if !answer.is_stopped() && !open.trim().is_empty() {
+        answer.absorb_last_line(&open, received)?;
     }
-    Err(AdapterError::cut_off(ErrorKind::Provider5xx, "the answer ended before its end mark"))
+    answer.end()
+}
+
+/// An answer on its way.
+struct Answer<P> {
+    protocol: P,
+    progress: Progress,
+}
+
+impl<P: Protocol> Default for Answer<P> {
+    fn default() -> Self {
+        Self { protocol: P::default(), progress: Progress::Open }
+    }
+}
+
+impl<P: Protocol> Answer<P> {
+    fn is_stopped(&self) -> bool {
+        self.progress != Progress::Open
+    }
+
+    fn is_over(&self) -> bool {
+        self.progress == Progress::Over
+    }
+
+    /// A model that has stopped has answered: what becomes of the connection after that changes nothing.
+    async fn unless_stopped<T>(
+        &self,
+        next: impl Future<Output = Result<Option<T>, AdapterError>>,
+    ) -> Result<Option<T>, AdapterError> {
+        if self.is_stopped() {
+            return Ok(timeout(TRAILER, next).await.ok().and_then(Result::ok).flatten());
+        }
+        next.await
+    }
+
+    fn absorb(&mut self, named_error: bool, data: &str, received: &Received) -> Result<(), AdapterError> {
+        let document: Value = serde_json::from_str(data).map_err(|error| not_json(&error))?;
+        self.take(named_error, &document, received)
+    }
+
+    fn absorb_line(&mut self, line: &str, received: &Received) -> Result<(), AdapterError> {
+        if line.trim().is_empty() { Ok(()) } else { self.absorb(false, line, received) }
+    }
+
+    /// The rest of a body that ended within a line: a whole document, or one that was cut.
+    fn absorb_last_line(&mut self, line: &str, received: &Received) -> Result<(), AdapterError> {
+        match serde_json::from_str(line) {
+            Ok(document) => self.take(false, &document, received),
+            Err(error) if error.is_eof() => Ok(()),
+            Err(error) => Err(not_json(&error)),
+        }
+    }
+
+    fn take(&mut self, named_error: bool, document: &Value, received: &Received) -> Result<(), AdapterError> {
+        if named_error || is_error(document) {
+            return Err(classify::inner(document));
+        }
+        self.progress = match (self.progress, self.protocol.event(document, received)?) {
+            // Token counts come after the stop, in documents that say nothing of it.
+            (Progress::Stopped, Progress::Open) => Progress::Stopped,
+            (Progress::Open | Progress::Stopped | Progress::Over, now) => now,
+        };
+        Ok(())
+    }
+
+    fn done(&mut self) {
+        if P::ENDS_WITH_DONE || self.is_stopped() {
+            self.progress = Progress::Over;
+        }
+    }
+
+    fn end(self) -> Result<P, AdapterError> {
+        if self.is_stopped() {
+            return Ok(self.protocol);
+        }
+        Err(AdapterError::cut_off(ErrorKind::Provider5xx, "the answer ended before its end mark"))
+    }
 }
 
 /// The next event, as its name and its data.
-async fn next<S>(events: &mut std::pin::Pin<&mut EventStream<S>>) -> Result<Option<(String, String)>, AdapterError>
+async fn next_event<S>(events: &mut Pin<&mut EventStream<S>>) -> Result<Option<(String, String)>, AdapterError>
 where
     S: Stream<Item = Result<String, AdapterError>>,
 {
@@ -66,103 +175,20 @@ where
     }
 }
 
-fn read(data: &str) -> Result<Value, AdapterError> {
-    serde_json::from_str(data).map_err(|error| {
-        AdapterError::cut_off(ErrorKind::Parse, format!("an event of the answer is not JSON: {error}"))
-    })
+async fn next_piece<S>(pieces: &mut Pin<&mut S>) -> Result<Option<String>, AdapterError>
+where
+    S: Stream<Item = Result<String, AdapterError>>,
+{
+    pieces.next().await.transpose()
+}
+
+/// A part that only lacks its end was cut on the way, as the whole would be.
+fn not_json(error: &serde_json::Error) -> AdapterError {
+    if error.is_eof() {
+        return AdapterError::cut_off(ErrorKind::Provider5xx, "a part of the answer ended in the middle of its JSON");
+    }
+    AdapterError::cut_off(ErrorKind::Parse, format!("a part of the answer is not JSON: {error}"))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use futures_util::stream;
-    use sa_core::ledger::Usage;
-
-    use crate::adapter::{Ending, Reply};
-
-    async fn answer(pieces: Vec<Result<String, AdapterError>>) -> (Result<Reply, AdapterError>, Received) {
-        let received = Received::new();
-        let settled =
-            assemble(stream::iter(pieces), &received).await.and_then(|completion| completion.settle(&received));
-        (settled, received)
-    }
-
-    async fn answer_to(body: &str) -> (Result<Reply, AdapterError>, Received) {
-        // One byte a piece is the worst a network can do.
-        answer(body.chars().map(|c| Ok(c.to_string())).collect()).await
-    }
-
-    fn chunk(content: &str) -> String {
-        format!(
-            "data: {{\"id\":\"c1\",\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{content}\"}},\"finish_reason\":null}}]}}\n\n"
-        )
-    }
-
-    fn finish(reason: &str) -> String {
-        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"{reason}\"}}]}}\n\n")
-    }
-
-    const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n";
-    const END: &str = "data: [DONE]\n\n";
-
-    #[tokio::test]
-    async fn chunks_become_one_text_with_its_usage() {
-        let body = format!(": hello\n\n{}{}{}{USAGE}{END}", chunk("Hel"), chunk("lo 👨‍👩‍👧"), finish("stop"));
-        let (reply, received) = answer_to(&body).await;
-        assert_eq!(reply, Ok(Reply { text: "Hello 👨‍👩‍👧".into(), ending: Ending::Finished }));
-        assert_eq!(received.usage(), Usage { tokens_in: Some(7), tokens_out: Some(2), ..Usage::default() });
-        assert_eq!(received.provider_request_id().as_deref(), Some("c1"));
-    }
-
-    #[tokio::test]
-    async fn either_end_mark_will_do_and_without_one_it_is_no_success() {
-        let text = chunk("all");
-        for (body, whole) in [
-            (format!("{text}{}", finish("stop")), true),
-            (format!("{text}{END}"), true),
-            (format!("{text}{}{END}", finish("length")), true),
-            (text.clone(), false),
-            (String::new(), false),
-            (format!("{text}data: {{\"choices\":[{{\"finish_reason\":\"stop\"}}]}}"), false),
-        ] {
-            let (reply, _) = answer_to(&body).await;
-            match reply {
-                Ok(reply) => assert!(whole && reply.text == "all", "{body}"),
-                Err(error) => assert!(!whole && error.kind == ErrorKind::Provider5xx, "{body}: {}", error.message),
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn connection_lost_after_the_model_stopped_changes_nothing() {
-        let lost = || Err(AdapterError::cut_off(ErrorKind::Provider5xx, "reset"));
-        let (reply, _) = answer(vec![Ok(chunk("all")), Ok(finish("stop")), lost()]).await;
-        assert_eq!(reply.unwrap().text, "all");
-        let (reply, received) = answer(vec![Ok(chunk("half")), lost()]).await;
-        assert_eq!(reply.unwrap_err().message, "reset");
-        assert_eq!(received.text(), "half");
-    }
-
-    #[tokio::test]
-    async fn error_in_mid_stream_is_classed_by_its_own_code() {
-        let bodies = [
-            "data: {\"error\":{\"code\":\"server_error\",\"message\":\"m\"}}\n\n",
-            "event: error\ndata: {\"error\":{\"code\":502,\"message\":\"m\"}}\n\n",
-            "event: error\ndata: {\"code\":\"server_error\",\"message\":\"m\"}\n\n",
-            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"error\"}],\"error\":{\"code\":502,\"message\":\"m\"}}\n\n",
-        ];
-        for body in bodies {
-            let (reply, _) = answer_to(&format!("{}{body}{END}", chunk("half"))).await;
-            assert_eq!(reply.unwrap_err().kind, ErrorKind::Provider5xx, "{body}");
-        }
-    }
-
-    #[tokio::test]
-    async fn tool_calls_and_unreadable_events_are_no_answers() {
-        let tool = "data: {\"choices\":[{\"delta\":{\"content\":null,\"tool_calls\":[{\"index\":0}]}}]}\n\n";
-        let (reply, _) = answer_to(&format!("{tool}{}{END}", finish("tool_calls"))).await;
-        assert_eq!(reply.unwrap_err().kind, ErrorKind::Parse);
-        let (reply, _) = answer_to("data: <html>\n\n").await;
-        assert_eq!(reply.unwrap_err().kind, ErrorKind::Parse);
-    }
-}
+mod tests;

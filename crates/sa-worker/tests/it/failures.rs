@@ -6,7 +6,7 @@ use sa_core::error_kind::ErrorKind;
 use sa_harness::Reply as Sent;
 use sa_worker::adapter::Bill;
 
-use crate::{SETTINGS, answered_with, call, json, openai, stream};
+use crate::{answered_with, call, json, openai, stream};
 
 #[tokio::test]
 async fn recorded_errors_have_the_kinds_of_the_contract() {
@@ -109,7 +109,7 @@ async fn cb_100_bad_request_is_never_an_empty_success() {
 #[tokio::test]
 async fn refused_connection_is_a_provider_failure_that_cost_nothing() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let called = call(&openai(&format!("http://127.0.0.1:{port}/v1"), SETTINGS)).await;
+    let called = call(&openai(&format!("http://127.0.0.1:{port}/v1"), "")).await;
     assert_eq!(called.error().kind, ErrorKind::Provider5xx);
     assert_eq!(called.error().bill, Bill::Known);
     assert!(called.error().message.contains("refused"), "{}", called.error().message);

@@ -8,11 +8,11 @@ use sa_worker::adapter::{Adapter, Bill, Received};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{SETTINGS, answered_with, answered_within, openai, request};
+use crate::{SETTINGS, answered_within, openai, request};
 
 #[tokio::test]
 async fn silence_before_the_answer_is_a_time_out() {
-    let called = answered_with(Sent::wire("llama-chat").hang_before_headers()).await;
+    let called = answered_within(Sent::wire("llama-chat").hang_before_headers(), SETTINGS).await;
     assert_eq!(called.error().kind, ErrorKind::Timeout);
     assert_eq!(called.error().message, "no answer began within 300ms (first_byte_timeout)");
     assert_eq!(called.error().bill, Bill::MaybeCharged);
@@ -20,10 +20,10 @@ async fn silence_before_the_answer_is_a_time_out() {
 
 #[tokio::test]
 async fn cb_54_head_and_then_silence_is_a_time_out() {
-    let called = answered_with(Sent::wire("llama-chat-stream").hang_after_bytes(0)).await;
+    let called = answered_within(Sent::wire("llama-chat-stream").hang_after_bytes(0), SETTINGS).await;
     assert_eq!(called.error().kind, ErrorKind::Timeout);
     assert_eq!(called.error().message, "the answer stopped coming for 300ms (idle_timeout)");
-    let called = answered_with(Sent::wire("llama-chat-stream").hang_after_bytes(900)).await;
+    let called = answered_within(Sent::wire("llama-chat-stream").hang_after_bytes(900), SETTINGS).await;
     assert_eq!(called.error().kind, ErrorKind::Timeout);
     assert!(!called.received.text().is_empty(), "what came before the silence is kept");
 }
@@ -80,7 +80,7 @@ async fn dropped_call_closes_its_connection_and_keeps_the_text() {
 #[tokio::test]
 async fn finished_stream_leaves_its_connection_to_the_next_call() {
     let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let openai = openai(&format!("http://{}/v1", server.local_addr().unwrap()), SETTINGS);
+    let openai = openai(&format!("http://{}/v1", server.local_addr().unwrap()), "");
     // One connection is served, and a second one would find nobody.
     tokio::spawn(async move {
         let (mut connection, _) = server.accept().await.unwrap();

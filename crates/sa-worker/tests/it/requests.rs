@@ -3,11 +3,11 @@
 use sa_harness::FakeProvider;
 use serde_json::{Value, json};
 
-use crate::{SETTINGS, call, openai};
+use crate::{call, openai};
 
 async fn sent(settings: &str) -> (sa_harness::Call, Value) {
     let provider = FakeProvider::start().await.expect("a port is free");
-    call(&openai(&provider.url(), &format!("{SETTINGS}\n{settings}"))).await.text();
+    call(&openai(&provider.url(), settings)).await.text();
     let sent = provider.calls().remove(0);
     let body = serde_json::from_str(&sent.body).expect("the request is JSON");
     (sent, body)
