@@ -15,6 +15,7 @@ mod explain;
 mod heartbeat;
 mod priority_queue;
 mod retry;
+mod servers;
 mod specification;
 mod stage;
 mod swarm;

@@ -41,6 +41,13 @@ impl Stage {
         Self::over(Database::fresh().await.unwrap().judged(), settings).await
     }
 
+    /// A stage with a providers file of its own; nobody asks its fake provider anything.
+    pub async fn with_providers(file: &str) -> Self {
+        let stage = Self::set().await;
+        std::fs::write(stage.folder.path().join("providers.toml"), file).unwrap();
+        stage
+    }
+
     /// A stage on a database of another kind: an empty one, or one on a server of its own.
     pub async fn over(database: Database, settings: &str) -> Self {
         let provider = FakeProvider::start().await.unwrap();

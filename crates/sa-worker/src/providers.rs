@@ -176,6 +176,17 @@ mod tests {
         assert!(cloud.to_string().contains("NO_SUCH_KEY is not set"), "{cloud}");
     }
 
+    /// What a reader copies from the page works.
+    #[test]
+    fn the_documented_file_is_a_providers_file() {
+        let page = include_str!("../../../docs/providers.md");
+        let file = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let catalog = Catalog::load(Some(file), |_| None).unwrap();
+        let slow = catalog.get("big").unwrap().timeouts("gpt-slow");
+        assert_eq!((slow.total.as_secs(), slow.first_byte.as_secs(), slow.idle.as_secs()), (840, 300, 60));
+        assert_eq!(catalog.get("home").unwrap().kind, Kind::Ollama);
+    }
+
     #[test]
     fn unreadable_and_malformed_files_are_usage_errors_that_name_the_file() {
         let problem = Providers::load(Some(Path::new("/nowhere/providers.toml")), &|_| None).err().unwrap();

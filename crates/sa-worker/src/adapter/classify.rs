@@ -23,7 +23,9 @@ const SPEND_LIMIT_PROSE: [&str; 2] =
 pub(super) fn response(status: StatusCode, headers: &HeaderMap, body: &str) -> AdapterError {
     let detail = Detail::of_body(body);
     let should_retry = headers.get("x-should-retry").and_then(|value| value.to_str().ok());
-    let kind = detail.kind().unwrap_or_else(|| {
+    // What is too large stays so, whatever word stands beside it: Google's for it is that of a used up quota.
+    let named = if status == StatusCode::PAYLOAD_TOO_LARGE { Some(ErrorKind::Provider4xx) } else { detail.kind() };
+    let kind = named.unwrap_or_else(|| {
         let kind = of_status(status, &detail);
         match should_retry {
             Some("true") if !kind.retryable() => ErrorKind::Provider5xx,

@@ -40,9 +40,14 @@ impl Adapter for OpenAiResponses {
 }
 
 fn body(request: &Request) -> Value {
+    let mut input = thread::chat_messages(request);
+    for message in &mut input {
+        // OpenAI knows a message without it; llama.cpp refuses an answer that does not say what it is.
+        message["type"] = "message".into();
+    }
     let mut body = json!({
         "model": request.model,
-        "input": thread::chat_messages(request),
+        "input": input,
         "stream": true,
         "store": false,
     });

@@ -39,7 +39,10 @@ struct GoogleQuota {
 
 impl Detail {
     pub(super) fn of_body(body: &str) -> Self {
-        serde_json::from_str(body).map_or_else(|_| Self::of_prose(body.trim()), |document| Self::of(&document))
+        // LiteLLM frames an error as an event even where the status already tells it.
+        let event = body.trim_start().strip_prefix("data:").and_then(|rest| rest.lines().next());
+        serde_json::from_str(event.unwrap_or(body))
+            .map_or_else(|_| Self::of_prose(body.trim()), |document| Self::of(&document))
     }
 
     fn of_prose(prose: &str) -> Self {

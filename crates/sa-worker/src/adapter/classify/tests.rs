@@ -84,6 +84,7 @@ fn message_is_found_in_every_shape() {
             "HTTP 400: five (invalid_argument)",
         ),
         ("six", "HTTP 400: six"),
+        ("data: {\"error\":{\"message\":\"seven\"}}\n\ndata: [DONE]\n\n", "HTTP 400: seven"),
         ("", "HTTP 400: Bad Request"),
         (r#"{"error":{"reason":7}}"#, r#"HTTP 400: {"reason":7}"#),
         (r#"{"error":null,"message":"eight"}"#, "HTTP 400: eight"),
@@ -125,4 +126,29 @@ fn cb_90_error_inside_a_success_is_classed_by_its_own_code() {
     }
     let kept = inner(&serde_json::json!({"error": {"code": 429, "message": "slow 👨‍👩‍👧"}}));
     assert!(kept.message.ends_with("slow 👨‍👩‍👧"), "{}", kept.message);
+}
+
+/// The page shows the table of the code, word for word.
+#[test]
+fn provider_page_lists_every_code_under_its_kind() {
+    let row = |(kind, words): &(ErrorKind, &[&str])| {
+        let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+        format!("| `{kind}` | {} |\n", words.join(", "))
+    };
+    let table: String = words::WORDS.iter().map(row).collect();
+    let page = include_str!("../../../../../docs/providers.md");
+    assert!(page.contains(&format!("|---|---|\n{table}\n")), "docs/providers.md must hold these rows:\n{table}");
+    for word in words::GENERAL {
+        assert!(page.contains(&format!("`{word}`")), "{word}");
+    }
+}
+
+#[test]
+fn no_code_has_two_meanings_and_all_are_in_lower_case() {
+    let mut all: Vec<_> = words::WORDS.iter().flat_map(|(_, words)| *words).chain(&words::GENERAL).collect();
+    assert!(all.iter().all(|word| **word == word.to_ascii_lowercase()));
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count);
 }

@@ -3,7 +3,7 @@
 mod rows;
 
 use rows::{ANTHROPIC, AZURE, BARE, BODIES_OF_NO_USE, COMPATIBLE, GEMINI, OPENAI, Row};
-use sa_core::error_kind::ErrorKind::{Auth, Provider4xx, Provider5xx, Quota, RateLimit};
+use sa_core::error_kind::ErrorKind::{Provider4xx, Provider5xx, RateLimit};
 use sa_harness::Reply as Sent;
 use sa_worker::adapter::Bill;
 
@@ -26,19 +26,20 @@ async fn every_refusal_has_the_same_kind_on_every_protocol() {
 }
 
 #[tokio::test]
-async fn recorded_refusals_have_the_kinds_of_the_contract() {
+async fn recorded_refusals_of_the_other_protocols_have_the_same_kinds() {
     for (kind, recording, expected) in [
-        ("openai", "aimock-401", Auth),
-        ("openai", "aimock-429-rate-limit", RateLimit),
-        ("openai", "aimock-429-quota", Quota),
-        ("openai", "aimock-429-credit", Quota),
-        ("openai", "aimock-400-content-policy", Provider4xx),
-        ("openai", "aimock-404-no-match", Provider4xx),
-        ("openai", "aimock-500", Provider5xx),
-        ("openai", "aimock-503", Provider5xx),
-        ("openai", "aimock-529", Provider5xx),
-        ("openai", "llama-400-context", Provider4xx),
-        ("openai", "llama-bad-json", Provider4xx),
+        ("openai", "aimock-openrouter-403", Provider4xx),
+        ("openai", "litellm-401", Provider4xx),
+        ("openai", "litellm-429", RateLimit),
+        ("openai", "litellm-500", Provider5xx),
+        ("openai", "litellm-400-context", Provider4xx),
+        ("openai", "litellm-404-model", Provider4xx),
+        ("openai-responses", "litellm-responses-stream", Provider5xx),
+        ("openai-responses", "llama-responses-400-context", Provider4xx),
+        ("anthropic", "llama-messages-400-context", Provider4xx),
+        ("anthropic", "aimock-messages-429", RateLimit),
+        ("anthropic", "aimock-messages-529", Provider5xx),
+        ("gemini", "aimock-gemini-429", RateLimit),
     ] {
         let called = called(kind, Sent::wire(recording)).await;
         assert_eq!(called.error().kind, expected, "{recording}: {}", called.error().message);

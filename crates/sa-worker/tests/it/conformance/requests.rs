@@ -35,6 +35,10 @@ async fn bodies_hold_the_thread_the_model_the_budget_and_nothing_else() {
         {"role": "model", "parts": [{"text": "answered"}]},
         {"role": "user", "parts": [{"text": "hello"}]},
     ]);
+    let mut input = thread();
+    for message in input.as_array_mut().unwrap() {
+        message["type"] = json!("message");
+    }
     let chat = json!({"model": "m", "messages": thread(), "stream": true});
     let with = |mut body: Value, members: Value| {
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -44,11 +48,11 @@ async fn bodies_hold_the_thread_the_model_the_budget_and_nothing_else() {
     let cases = [
         ("openai", None, with(chat.clone(), include_usage.clone())),
         ("openai", Some(99), with(with(chat.clone(), include_usage), json!({"max_tokens": 99}))),
-        ("openai-responses", None, json!({"model": "m", "input": thread(), "stream": true, "store": false})),
+        ("openai-responses", None, json!({"model": "m", "input": input, "stream": true, "store": false})),
         (
             "openai-responses",
             Some(99),
-            json!({"model": "m", "input": thread(), "stream": true, "store": false, "max_output_tokens": 99}),
+            json!({"model": "m", "input": input, "stream": true, "store": false, "max_output_tokens": 99}),
         ),
         ("anthropic", None, with(chat.clone(), json!({"max_tokens": 8192}))),
         ("anthropic", Some(99), with(chat.clone(), json!({"max_tokens": 99}))),

@@ -114,6 +114,11 @@ pub(super) const ANTHROPIC: &[Row] = &[
 
 pub(super) const GEMINI: &[Row] = &[
     (
+        Provider4xx,
+        "413 Payload Too Large",
+        r#"{"error":{"code":413,"message":"Payload too large.","status":"RESOURCE_EXHAUSTED"}}"#,
+    ),
+    (
         RateLimit,
         "429 Too Many Requests",
         r#"{"error":{"code":429,"message":"Resource has been exhausted (e.g. check quota).","status":"RESOURCE_EXHAUSTED"}}"#,
