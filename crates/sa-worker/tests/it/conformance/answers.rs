@@ -12,6 +12,9 @@ use crate::usage;
 const PIECES: &str = "Hello! I am a recorded answer, in several pieces: naïve café, 東京, 🦀.";
 const NOTHING: Usage = Usage { tokens_in: Some(0), tokens_cached: None, tokens_out: Some(0), tokens_reasoning: None };
 
+const LITELLM: Usage =
+    Usage { tokens_in: Some(8), tokens_cached: None, tokens_out: Some(18), tokens_reasoning: Some(0) };
+
 /// Every recording that is an answer: the protocol, how the text begins, how it ended, what was counted.
 fn answers() -> Vec<(&'static str, &'static str, &'static str, Ending, Usage)> {
     use Ending::{Finished, Truncated};
@@ -19,13 +22,7 @@ fn answers() -> Vec<(&'static str, &'static str, &'static str, Ending, Usage)> {
         ("openai", "llama-chat-stream", "Hello,", Finished, usage(37, Some(0), 14)),
         ("openai", "llama-chat-stream-length", "", Truncated, usage(39, Some(24), 12)),
         ("openai", "aimock-openrouter-stream", "One comment came before.", Finished, usage(2, None, 6)),
-        (
-            "openai",
-            "litellm-chat-stream",
-            "Hello from behind a proxy: naïve café, 東京, 🦀.",
-            Finished,
-            usage(8, None, 21),
-        ),
+        ("openai", "litellm-chat-stream", "Hello from behind a proxy: naïve café, 東京, 🦀.", Finished, LITELLM),
         (
             "anthropic",
             "litellm-messages-stream",
@@ -44,9 +41,10 @@ fn answers() -> Vec<(&'static str, &'static str, &'static str, Ending, Usage)> {
         answers.push((kind, wire("stream"), PIECES, Finished, NOTHING));
         answers.push((kind, format!("aimock-{name}").leak(), PIECES, Finished, NOTHING));
         answers.push((kind, wire("thinking"), "Forty-two.", Finished, NOTHING));
-        let counted = if kind == "ollama" { NOTHING } else { usage(11, None, 7) };
+        // Of Ollama's protocol the mock knows neither counts nor a budget.
+        let (counted, cut) = if kind == "ollama" { (NOTHING, Finished) } else { (usage(11, None, 7), Truncated) };
         answers.push((kind, wire("counted"), "Eleven tokens in, seven out.", Finished, counted));
-        answers.push((kind, wire("length"), "This is where the budget ended, in mid", Truncated, NOTHING));
+        answers.push((kind, wire("length"), "This is where the budget ended, in mid", cut, NOTHING));
     }
     answers
 }

@@ -148,7 +148,7 @@ async fn silence_is_a_time_out_on_every_protocol() {
         let before = called_within(parts.kind, stream(&frames).hang_before_headers(), SETTINGS).await;
         assert_eq!(before.error().kind, ErrorKind::Timeout, "{}", parts.kind);
         let open = stream(&format!("{frames}and more")).hang_after_bytes(frames.len());
-        let within = called_within(parts.kind, open, SETTINGS).await;
+        let within = called_within(parts.kind, open, "idle_timeout = \"300ms\"").await;
         assert_eq!(within.error().kind, ErrorKind::Timeout, "{}: {}", parts.kind, within.error().message);
         assert!(within.error().message.contains("idle_timeout"), "{}", within.error().message);
         assert_eq!(within.received.text(), "all of it", "{}", parts.kind);
