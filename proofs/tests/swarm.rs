@@ -128,11 +128,12 @@ fn called_once_each(stage: &Stage, accepted: &[Accepted]) {
     assert_eq!(seen.len(), accepted.len());
 }
 
-/// The same invariants hold of every kind of life: answered, failed, tried again, cancelled, reclaimed, retried.
+/// The same invariants hold of every kind of life: answered, failed, tried again, held, cancelled, reclaimed, retried.
 #[tokio::test]
 async fn every_kind_of_life_keeps_the_invariants() {
     let stage = Stage::set().await;
     stage.provider.script(Rule::when("refused").reply(Reply::wire("aimock-401")));
+    stage.provider.script(Rule::when("limited").first(1).reply(Reply::wire("aimock-429-rate-limit")));
     stage.provider.script(Rule::when("overloaded").first(1).reply(Reply::wire("aimock-503")));
     stage.provider.script(Rule::when("hangs").first(1).reply(Reply::wire("llama-chat").hang_before_headers()));
     let hangs = stage.submit("hangs", &[]).await;
@@ -142,20 +143,31 @@ async fn every_kind_of_life_keeps_the_invariants() {
     stage.sql("UPDATE sa_job SET running_heartbeat_at = running_heartbeat_at - INTERVAL 1 HOUR").await;
     stage.reap().await;
     stage.submit("overloaded", &[]).await;
+    let limited = stage.submit("limited", &[]).await;
     let refused = stage.submit("refused", &[]).await;
     let answered = stage.submit("answered", &[]).await;
     let unwanted = stage.submit("unwanted", &["--priority", "99"]).await;
     stage.sql("UPDATE sa_job SET scheduled_for = scheduled_for + INTERVAL 1 HOUR WHERE priority = 99").await;
     stage.work_once().await;
+    // A refused key and a 429 close the lane for whoever comes after them.
+    open(&stage).await;
+    stage.work_once().await;
     stage.sql("UPDATE sa_job SET scheduled_for = UTC_TIMESTAMP(6) WHERE held_reason = 'backoff'").await;
     succeed(stage.binary("sa-cli").args(["cancel-job", &unwanted])).await;
     succeed(stage.binary("sa-cli").args(["retry-job", &refused, &answered, &unwanted])).await;
+    open(&stage).await;
     stage.work_once().await;
 
+    assert!(stage.walk(&limited).await.ends_with("queued → running → succeeded"));
+    assert!(stage.count("SELECT COUNT(*) FROM sa_job_event WHERE reason = 'gate'").await > 0);
     assert_eq!(stage.walk(&hangs).await, "queued → running → queued → running → succeeded");
     let states = "SELECT COUNT(DISTINCT state) FROM sa_job WHERE state IN ('succeeded', 'failed', 'superseded')";
     assert_eq!(stage.count(states).await, 3);
     assert_eq!(invariants::broken(stage.pool()).await, Vec::<String>::new());
+}
+
+async fn open(stage: &Stage) {
+    succeed(stage.binary("sa-cli").args(["provider-open", "fake"])).await;
 }
 
 /// An invariant that cannot be broken proves nothing: each is broken, on a database whose own guards are taken away.

@@ -214,8 +214,8 @@ impl Problem {
     /// The same, saying that the job waits for a lane that is closed.
     pub(crate) fn held_by(mut self, lane: &Lane) -> Self {
         self.0.detail = format!(
-            "The job is due, but its provider {lane} is closed for now and no job of it is started. The provider opens \
-             by itself at its time, and the job starts then: wait for it, or cancel the job.",
+            "The job is due, but its provider {lane} is closed for now and no job of it is started. It starts when the \
+             provider works again: wait for it, or cancel the job. An operator can open it: sa-cli provider-open {lane}.",
         )
         .into();
         self

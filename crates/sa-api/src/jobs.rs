@@ -182,16 +182,21 @@ async fn queued(api: &Api, asker: &Asker, id: JobId) -> Result<Problem, Problem>
     let look = async move |db: Db| {
         let row = inspect::job(&db, scope, id).await?;
         let waits = row.scheduled_for > repo::now(&db).await?;
-        Ok((waits, Lane::new(row.lane), gate::closed(&db).await?))
+        let lane = Lane::new(row.lane);
+        let closed = gate::is_closed(&db, &lane).await?;
+        Ok((waits, closed.then_some(lane)))
     };
     let looked = api.database.run(look).await?;
-    let (waits, lane, closed) = looked.map_err(|error| Problem::of_job(id, error))?;
+    let (waits, closed) = looked.map_err(|error| Problem::of_job(id, error))?;
     if waits {
         let message = "must be left out: a waiting job is only brought forward. To change them, cancel it and retry";
         return Ok(Problem::field("options", message));
     }
     let problem = Problem::of_job(id, repo::Error::Conflict { id, found: State::Queued });
-    Ok(if closed.contains(&lane) { problem.held_by(&lane) } else { problem })
+    Ok(match closed {
+        Some(lane) => problem.held_by(&lane),
+        None => problem,
+    })
 }
 
 /// The options of the call; without a body there are none.

@@ -3,7 +3,7 @@
 use std::{fmt::Display, path::PathBuf, time::Duration};
 
 use sa_core::repo::{
-    Db,
+    self, Db,
     schema::{self, SchemaError},
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -25,19 +25,42 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub struct Pool {
     size: u32,
     patience: Duration,
+    opening: Opening,
+}
+
+/// When the connections of a pool are opened.
+#[derive(Clone, Copy, Debug)]
+enum Opening {
+    /// Some of them at once: a daemon's first work shall not wait for them.
+    Ahead,
+    /// Each when it is needed.
+    OnDemand,
 }
 
 impl Pool {
     /// At most this many connections; callers wait up to 5 s for one.
     #[must_use]
     pub const fn of(size: u32) -> Self {
-        Self { size, patience: Duration::from_secs(5) }
+        Self { size, patience: Duration::from_secs(5), opening: Opening::Ahead }
     }
 
     /// The same, whose callers wait so long.
     #[must_use]
     pub const fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// The same, opening no connection before it is needed: for a process that may find nothing to do.
+    #[must_use]
+    pub const fn on_demand(self) -> Self {
+        Self { opening: Opening::OnDemand, ..self }
+    }
+
+    async fn connect(self, url: &str) -> Result<Db, repo::Error> {
+        match self.opening {
+            Opening::Ahead => Db::connect_within(url, self.size, self.patience).await,
+            Opening::OnDemand => Db::connect_on_demand(url, self.size, self.patience).await,
+        }
     }
 }
 
@@ -48,7 +71,7 @@ impl BootOptions {
     /// A [`Problem`] that says what to do: exit code 2 without a URL, 5 without a connection, 1 for a foreign schema.
     pub async fn database(&self, pool: Pool) -> anyhow::Result<Db> {
         let url = database_url()?;
-        let connecting = Db::connect_within(url.expose_secret(), pool.size, pool.patience);
+        let connecting = pool.connect(url.expose_secret());
         let db = match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
             Ok(result) => result.map_err(|why| cannot_connect(&url, why))?,
             Err(_) => return Err(cannot_connect(&url, "no answer within 10 s").into()),

@@ -48,6 +48,7 @@ pub async fn run(options: Options, shutdown: Shutdown) -> anyhow::Result<Exit> {
         Command::JobDetails(args) => interruptible(&context, commands::job_details::run(args, &context)).await,
         Command::CancelJob(args) => interruptible(&context, commands::cancel_job::run(args, &context)).await,
         Command::RetryJob(args) => interruptible(&context, commands::retry_job::run(args, &context)).await,
+        Command::ProviderOpen(args) => interruptible(&context, commands::provider_open::run(args, &context)).await,
         Command::Check(args) => interruptible(&context, commands::check::run(args, &context)).await,
     }
 }

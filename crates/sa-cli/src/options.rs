@@ -48,6 +48,8 @@ pub(crate) enum Command {
     CancelJob(commands::cancel_job::Args),
     /// Run jobs again, or bring waiting ones forward.
     RetryJob(commands::retry_job::Args),
+    /// Open a provider's lane that is closed after its errors.
+    ProviderOpen(commands::provider_open::Args),
     /// Look whether all is as it must be.
     Check(commands::check::Args),
 }

@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 
+pub mod death;
 pub mod edge;
 pub mod entity;
 pub mod error_kind;
 pub mod event;
+pub mod gate;
 pub mod id;
 pub mod job;
 pub mod ledger;

@@ -1,9 +1,9 @@
 //! A process's sign of life, as a value.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use crate::death;
 use crate::id::WorkerId;
 use crate::job::Lane;
 use crate::text_enum::text_enum;
@@ -64,11 +64,11 @@ impl Pulse {
             worker,
             role,
             host: read("/proc/sys/kernel/hostname").unwrap_or_else(|| "unknown".to_owned()),
-            machine_id: read("/etc/machine-id").filter(|id| !id.is_empty()),
-            boot_id: read("/proc/sys/kernel/random/boot_id").or_else(|| std::env::var("SA_BOOT_ID").ok()),
+            machine_id: death::machine_id(),
+            boot_id: death::boot_id(),
             pid: std::process::id(),
-            pid_namespace: fs::metadata("/proc/self/ns/pid").ok().map(|file| file.ino()),
-            start_time: read("/proc/self/stat").and_then(|stat| start_time(&stat)),
+            pid_namespace: death::pid_namespace(),
+            start_time: read("/proc/self/stat").and_then(|stat| death::start_time(&stat)),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             lanes,
             in_flight: 0,
@@ -78,20 +78,9 @@ impl Pulse {
     }
 }
 
-/// The 22nd field of `/proc/PID/stat`. The second is the command in brackets, which may hold spaces and brackets itself.
-fn start_time(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_with_brackets_does_not_shift_the_start_time() {
-        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1 18446744073709551615";
-        assert_eq!(start_time(stat), Some(4711));
-    }
 
     #[test]
     fn this_process_has_a_pid_and_a_start_time() {

@@ -28,7 +28,7 @@ pub enum Verdict {
 }
 
 const LONGEST_BASE: Duration = Duration::from_secs(3600);
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 const RATE_LIMIT: Backoff = Backoff { base: Duration::from_secs(60), spread: Duration::from_secs(30) };
 
 /// What becomes of a job whose run number `attempt` of at most `max_attempts` ended with `kind`, and whose provider asked

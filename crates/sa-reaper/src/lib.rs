@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use sa_boot::{Exit, Pool, Shutdown};
 use sa_core::{
+    death::Here,
     id::WorkerId,
     pulse::{Pulse, PulseRole},
     repo::{self, Reclaimed, pulse::ReaperTurn},
@@ -21,8 +22,9 @@ use uuid::Uuid;
 use options::Command;
 pub use options::Options;
 
-/// Takes back what has been silent for too long, and records that it looked. After an outage in which the reaper itself did
-/// not run it takes nothing back for two beats: workers that could not beat either only look dead.
+/// Takes back what processes proven dead held and what has been silent for too long, and records that it looked. After an
+/// outage in which the reaper itself did not run it takes nothing back for two beats: workers that could not beat either
+/// only look dead.
 ///
 /// Prints one line a job taken and nothing else, but for the sentence about such an outage: cron mails whatever is printed.
 ///
@@ -38,7 +40,8 @@ pub async fn run(options: Options, _shutdown: Shutdown) -> Result<Exit> {
     let pulse = Pulse::of_this_process(nobody, PulseRole::Reaper, beats.every, beats.stale, Vec::new());
     match repo::pulse::reaper_begins(&db, &pulse).await? {
         ReaperTurn::Reclaim => {
-            let reclaimed = repo::reclaim(&db, beats.stale, &Actor::reaper(&pulse.host)).await?;
+            let reclaimed =
+                repo::reclaim(&db, beats.stale, &Here::of_this_process(), &Actor::reaper(&pulse.host)).await?;
             tell(&reclaimed)?;
             repo::pulse::reaper_ran(&db, &pulse).await?;
         }

@@ -6,10 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sa_core::{
-    job::Priority,
-    repo::{self, Claim, Claimer, Db},
-};
+use sa_core::repo::{self, Claim, Claimer, Db};
 use tokio::{
     sync::Mutex,
     task::JoinHandle,
@@ -18,6 +15,7 @@ use tokio::{
 
 use crate::{
     crew::Station,
+    options::Order,
     patience::{self, Fault, PATIENCE},
     pause::Pause,
 };
@@ -42,8 +40,9 @@ pub(crate) struct Taken {
 }
 
 impl Hand {
-    pub(crate) fn new(station: &Station, ceiling: Priority) -> Self {
-        let claimer = Claimer::new(station.worker, station.providers.serves(), ceiling);
+    pub(crate) fn new(station: &Station, order: Order) -> Self {
+        let claimer = Claimer::new(station.worker, station.providers.serves(), order.ceiling);
+        let claimer = claimer.with_fair_every(order.fair_every);
         Self { db: station.db.clone(), claimer: Arc::new(Mutex::new(claimer)), under_way: None, asked: None }
     }
 

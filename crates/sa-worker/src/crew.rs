@@ -97,7 +97,7 @@ impl Crew {
     pub(crate) fn start_run(&mut self, claim: Claim, since: Instant) {
         let (place, leash) = self.tools.roster.hold(claim.held(), since);
         let (name, tools) = (Name::of(&claim), self.tools.clone());
-        let end = async move { execute::execute(&tools, claim, &leash).await };
+        let end = async move { execute::execute(&tools, claim, since, &leash).await };
         self.runs.spawn(run(self.committer.desk(), name, place, since, end));
     }
 
@@ -233,6 +233,7 @@ fn told(ended: &Ended) -> (&'static str, Option<&'static str>) {
     match ended {
         Ended::Answered => ("Job answered.", None),
         Ended::Requeued(failure) => ("Job will be tried again.", Some(failure.kind().as_str())),
+        Ended::Held(failure) => ("Job held by a closed lane.", Some(failure.kind().as_str())),
         Ended::Failed(failure) => ("Job failed.", Some(failure.kind().as_str())),
         Ended::Released => ("Job given back.", None),
         Ended::Abandoned => ("Run abandoned.", None),

@@ -16,6 +16,7 @@ use crate::adapter::Received;
 pub(crate) struct CallRecord {
     /// Minted before the call, so that a repeated write collides.
     id: LedgerId,
+    purpose: Purpose,
     provider: String,
     model: String,
     prices: Option<Prices>,
@@ -24,9 +25,10 @@ pub(crate) struct CallRecord {
 
 impl CallRecord {
     /// The call begins now.
-    pub(crate) fn begin(provider: &Provider, model: &str) -> Self {
+    pub(crate) fn begin(purpose: Purpose, provider: &Provider, model: &str) -> Self {
         Self {
             id: LedgerId::new(),
+            purpose,
             provider: provider.name.clone(),
             model: model.to_owned(),
             prices: provider.prices.get(model).copied(),
@@ -53,7 +55,7 @@ impl CallRecord {
         let usage = self.received.usage();
         LedgerRow {
             id: self.id,
-            purpose: Purpose::Answer,
+            purpose: self.purpose,
             provider: self.provider.clone(),
             model: self.model(),
             usage,

@@ -3,35 +3,49 @@
 use std::time::{Duration, Instant};
 
 use sa_boot::{Exit, Shutdown};
-use sa_core::{job::Priority, repo};
+use sa_core::{death::Here, repo};
 
 use crate::{
     claim::{Hand, LAST_LOOK, Taken},
     crew::{Crew, Station},
     execute::Ran,
+    options::{OneShot, Order},
     patience::{self, Fault},
 };
 
-/// How long a one-shot may take, in all and after it was asked to stop.
+/// How long a one-shot may take, in all and after it was asked to stop, and beside how many others.
 pub(crate) struct Bounds {
-    pub(crate) max_runtime: Duration,
+    pub(crate) one_shot: OneShot,
     pub(crate) grace: Duration,
 }
 
-/// Runs one batch of at most `batch_size` jobs and gives back what still runs after `max_runtime`.
+/// Runs one batch of at most `batch_size` jobs and gives back what still runs after its longest time. Without a free slot
+/// it does nothing: cron starts the next one soon enough.
 pub(crate) async fn run(
     station: Station,
-    ceiling: Priority,
+    order: Order,
     batch_size: usize,
     bounds: Bounds,
     shutdown: &Shutdown,
 ) -> anyhow::Result<Exit> {
-    let hand = Hand::new(&station, ceiling);
+    if !takes_slot(&station, bounds.one_shot.slots).await? {
+        return Ok(Exit::Done);
+    }
+    let hand = Hand::new(&station, order);
     // The beats begin first, so that no claim is ever held without them; whatever comes then, the pulse is ended.
     let mut crew = Crew::start(station.clone())?;
     let exit = batch(&station, hand, &mut crew, batch_size, &bounds, shutdown).await;
     crew.close().await;
     exit
+}
+
+/// Whether there is a place for this one-shot. Its pulse is recorded with that.
+async fn takes_slot(station: &Station, slots: u8) -> anyhow::Result<bool> {
+    let (db, pulse) = (station.db.clone(), station.pulse());
+    let slot = async move { repo::pulse::take_slot(&db, &pulse, slots, &Here::of_this_process()).await };
+    let slot = patience::ask(slot).await.map_err(Fault::into_error)?;
+    tracing::debug!(slot, "Looked for a free slot.");
+    Ok(slot.is_some())
 }
 
 async fn batch(
@@ -43,8 +57,6 @@ async fn batch(
     shutdown: &Shutdown,
 ) -> anyhow::Result<Exit> {
     let began = Instant::now();
-    let (db, pulse) = (station.db.clone(), station.pulse());
-    patience::ask(async move { repo::pulse::record(&db, &pulse).await }).await.map_err(Fault::into_error)?;
     let Some(taken) = claim(&mut hand, batch_size, shutdown).await? else { return Ok(Exit::Done) };
     station.providers.warn();
     for claim in taken.claims {
@@ -83,7 +95,7 @@ async fn claim(hand: &mut Hand, batch_size: usize, shutdown: &Shutdown) -> anyho
 
 async fn run_to_end(crew: &mut Crew, began: Instant, bounds: &Bounds, shutdown: &Shutdown) -> Vec<Result<Ran, Fault>> {
     let broken = crew.broken();
-    let left = || bounds.max_runtime.saturating_sub(began.elapsed());
+    let left = || bounds.one_shot.max_runtime.saturating_sub(began.elapsed());
     let bound = tokio::time::sleep(left());
     tokio::pin!(bound);
     let mut ended = Vec::new();

@@ -41,9 +41,15 @@ pub struct RunWorker {
     /// Claims only jobs of this priority or a more urgent (lower) one: 0 to 100.
     #[arg(long, env = "SA_PRIORITY_CEILING", value_name = "N", default_value_t = 100)]
     priority_ceiling: u32,
+    /// Every so many claims one takes the oldest job of any priority up to the ceiling; 0 leaves all to the priorities.
+    #[arg(long, env = "SA_FAIR_EVERY", value_name = "N", default_value_t = 0)]
+    fair_every: u32,
     /// The longest pause of an idle service; it begins with 50ms after activity and doubles.
     #[arg(long, env = "SA_IDLE_SLEEP", value_name = "TIME", default_value = "250ms", value_parser = humantime::parse_duration)]
     idle_sleep: Duration,
+    /// With --once: how many may run at once on this database, 1 to 255; one more exits at once and says nothing.
+    #[arg(long, env = "SA_SLOTS", value_name = "N", default_value_t = 2)]
+    slots: u32,
     /// With --once: when to give back what still runs.
     #[arg(long, env = "SA_MAX_RUNTIME", value_name = "TIME", default_value = "14m", value_parser = humantime::parse_duration)]
     max_runtime: Duration,
@@ -93,10 +99,28 @@ impl Boot for Options {
 /// How long this worker means to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// One batch, given back after so long.
-    Once(Duration),
+    /// One batch.
+    Once(OneShot),
     /// Until told to stop, with pauses of at most so long.
     Service(Duration),
+}
+
+/// How long a one-shot may run, and beside how many others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OneShot {
+    /// What runs longer is given back.
+    pub(crate) max_runtime: Duration,
+    /// How many places there are for one-shots.
+    pub(crate) slots: u8,
+}
+
+/// Which jobs come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// No less urgent ones are claimed.
+    pub(crate) ceiling: Priority,
+    /// Every so many claims one takes the oldest; 0 means never.
+    pub(crate) fair_every: u32,
 }
 
 /// Options that make sense.
@@ -104,7 +128,7 @@ pub(crate) enum Mode {
 pub(crate) struct Settings {
     pub(crate) mode: Mode,
     pub(crate) batch_size: usize,
-    pub(crate) ceiling: Priority,
+    pub(crate) order: Order,
     pub(crate) grace: Duration,
     pub(crate) beats: Beats,
     pub(crate) providers: ProvidersOptions,
@@ -134,6 +158,13 @@ impl RunWorker {
                 "say 0 (the most urgent jobs alone) to 100 (all jobs)",
             )
         })?;
+        let slots = u8::try_from(self.slots).ok().filter(|&slots| slots > 0).ok_or_else(|| {
+            Problem::usage(
+                "the number of slots is out of range",
+                format_args!("--slots (SA_SLOTS) is {}", self.slots),
+                "say 1 to 255: how many one-shots may run at once",
+            )
+        })?;
         if self.idle_sleep < SHORTEST_IDLE {
             return Err(Problem::usage(
                 "the idle pause is too short",
@@ -142,9 +173,13 @@ impl RunWorker {
             ));
         }
         Ok(Settings {
-            mode: if self.once { Mode::Once(self.max_runtime) } else { Mode::Service(self.idle_sleep) },
+            mode: if self.once {
+                Mode::Once(OneShot { max_runtime: self.max_runtime, slots })
+            } else {
+                Mode::Service(self.idle_sleep)
+            },
             batch_size: self.batch_size as usize,
-            ceiling,
+            order: Order { ceiling, fair_every: self.fair_every },
             grace: self.grace,
             beats: self.beats.validate()?,
             providers: self.providers,
@@ -168,15 +203,16 @@ mod tests {
         let settings = settings(&[]).unwrap();
         assert_eq!(settings.mode, Mode::Service(Duration::from_millis(250)));
         assert_eq!(
-            (settings.batch_size, settings.ceiling, settings.grace),
-            (5, Priority::LOWEST, Duration::from_secs(170))
+            (settings.batch_size, settings.order, settings.grace),
+            (5, Order { ceiling: Priority::LOWEST, fair_every: 0 }, Duration::from_secs(170))
         );
         assert_eq!(settings.beats, Beats { every: Duration::from_secs(30), stale: Duration::from_secs(225) });
     }
 
     #[test]
-    fn once_has_a_bound_of_fourteen_minutes() {
-        assert_eq!(settings(&["--once"]).unwrap().mode, Mode::Once(Duration::from_secs(14 * 60)));
+    fn once_has_a_bound_of_fourteen_minutes_and_one_of_two_slots() {
+        let one_shot = OneShot { max_runtime: Duration::from_secs(14 * 60), slots: 2 };
+        assert_eq!(settings(&["--once"]).unwrap().mode, Mode::Once(one_shot));
     }
 
     #[test]
@@ -187,6 +223,8 @@ mod tests {
             ["--priority-ceiling", "101"],
             ["--priority-ceiling", "300"],
             ["--idle-sleep", "0s"],
+            ["--slots", "0"],
+            ["--slots", "256"],
             ["--stale-after", "119s"],
         ] {
             assert_eq!(settings(&arguments).unwrap_err().exit(), Exit::Usage, "{arguments:?}");

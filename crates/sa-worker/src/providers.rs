@@ -68,7 +68,14 @@ impl Providers {
     /// The lanes this process serves.
     #[must_use]
     pub fn serves(&self) -> Serves {
-        Serves { lanes: self.lanes(), default: Lane::new(&self.catalog.default_provider().name) }
+        let lanes = |names: &[String]| names.iter().map(Lane::new).collect();
+        let with_fallback = self.catalog.providers().iter().filter(|provider| !provider.fallback.is_empty());
+        let fallbacks = with_fallback.map(|provider| (Lane::new(&provider.name), lanes(&provider.fallback))).collect();
+        Serves { lanes: self.lanes(), default: self.default_lane(), fallbacks }
+    }
+
+    pub(crate) fn default_lane(&self) -> Lane {
+        Lane::new(&self.catalog.default_provider().name)
     }
 
     pub(crate) fn lanes(&self) -> Vec<Lane> {

@@ -15,7 +15,8 @@ use crate::{
     execute::Ran,
     once,
     options::{Mode, Settings},
-    service,
+    service::{self, Terms},
+    supervisor::Supervisor,
 };
 
 /// Runs the worker as its options say.
@@ -24,20 +25,24 @@ use crate::{
 /// A usage problem (exit code 2), an unreachable database where the run is a one-shot (5), or what the database refused.
 pub async fn run(options: Options, shutdown: Shutdown) -> anyhow::Result<Exit> {
     let (boot, settings) = options.settings()?;
-    let Settings { mode, batch_size, ceiling, grace, beats, providers } = settings;
+    let Settings { mode, batch_size, order, grace, beats, providers } = settings;
     let providers = Arc::new(providers.load()?);
     let pool = Pool::of(pool_size(batch_size));
-    let db = match mode {
-        Mode::Once(_) => boot.database(pool).await?,
-        Mode::Service(_) => boot.database_waiting(pool, &shutdown).await?,
-    };
-    let station = Station { boot, db, providers, worker: WorkerId::new(), beats };
+    let station = |db| Station { boot: boot.clone(), db, providers, worker: WorkerId::new(), beats };
     match mode {
-        Mode::Once(max_runtime) => {
-            let bounds = once::Bounds { max_runtime, grace };
-            once::run(station, ceiling, batch_size, bounds, &shutdown).await
+        Mode::Once(one_shot) => {
+            // Most ticks find no free slot or no job, and then one connection is enough.
+            let station = station(boot.database(pool.on_demand()).await?);
+            let bounds = once::Bounds { one_shot, grace };
+            once::run(station, order, batch_size, bounds, &shutdown).await
         }
-        Mode::Service(idle) => service::run(station, ceiling, batch_size, idle, grace, &shutdown).await,
+        Mode::Service(idle_sleep) => {
+            let mut supervisor = Supervisor::of_environment();
+            let database = boot.database_waiting(pool, &shutdown);
+            let station = station(supervisor.beside(database, "Waiting for the database.").await?);
+            let terms = Terms { batch_size, idle_sleep, grace };
+            service::run(station, order, terms, supervisor, &shutdown).await
+        }
     }
 }
 

@@ -6,20 +6,34 @@ use std::{
 };
 
 use sa_boot::{Exit, Shutdown};
-use sa_core::job::Priority;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     claim::{Hand, LAST_LOOK, Taken},
     crew::{Crew, Station},
-    patience::Fault,
+    options::Order,
+    patience::{Fault, PATIENCE},
     pause::Pause,
     roster::Beating,
+    supervisor::Supervisor,
 };
 
 /// The pause right after activity.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+/// What a claim may take: the look for an unanswered one, and its own answer. One that is not given up by then hangs.
+const LONGEST_CLAIM: Duration = PATIENCE.saturating_mul(2);
+
+/// How a service works.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// How many jobs are in flight at most.
+    pub(crate) batch_size: usize,
+    /// The longest pause when there is nothing to do.
+    pub(crate) idle_sleep: Duration,
+    /// How long runs may take once it was asked to stop.
+    pub(crate) grace: Duration,
+}
 
 /// Keeps `batch_size` jobs in flight until asked to stop; then runs may take `grace` to finish.
 ///
@@ -27,22 +41,22 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 /// The beats ended by themselves: whoever started this process starts another.
 pub(crate) async fn run(
     station: Station,
-    ceiling: Priority,
-    batch_size: usize,
-    idle_sleep: Duration,
-    grace: Duration,
+    order: Order,
+    terms: Terms,
+    supervisor: Supervisor,
     shutdown: &Shutdown,
 ) -> anyhow::Result<Exit> {
+    let Terms { batch_size, idle_sleep, grace } = terms;
     station.providers.warn();
     tracing::info!(worker.id = %station.worker, batch_size, "The worker starts.");
-    let hand = Hand::new(&station, ceiling);
+    let hand = Hand::new(&station, order);
     let crew = Crew::start(station)?;
     let stops = Stops { shutdown: shutdown.clone(), broken: crew.broken() };
     let idle = Pause::new(SHORTEST_PAUSE, idle_sleep);
-    let mut service = Service { hand, crew, stops, batch_size, idle, outage: None };
+    let mut service = Service { hand, crew, stops, batch_size, idle, outage: None, supervisor };
     loop {
         match service.turn().await {
-            ControlFlow::Continue(()) => {}
+            ControlFlow::Continue(()) => service.tell(),
             ControlFlow::Break(End::Asked) => {
                 service.stop(grace, shutdown).await;
                 return Ok(Exit::Done);
@@ -88,21 +102,23 @@ struct Service {
     idle: Pause,
     /// The pauses of the outage under way.
     outage: Option<Pause>,
+    supervisor: Supervisor,
 }
 
 impl Service {
-    /// One turn of the loop.
+    /// One turn of the loop. Whatever it waits for, it comes to its end: the watchdog is fed by that alone.
     async fn turn(&mut self) -> ControlFlow<End> {
+        let longest = self.supervisor.longest_turn();
         while self.crew.try_next().is_some() {}
         let free = self.batch_size.saturating_sub(self.crew.len());
         if free == 0 {
-            self.stops.unless(self.crew.next()).await?;
-            return ControlFlow::Continue(());
+            return self.stops.unless(timeout(longest, self.crew.next())).await.map_continue(|_ended_or_not| ());
         }
         if self.crew.roster().beating() == Beating::Failing {
-            return self.stops.unless(self.crew.roster().well()).await;
+            let well = timeout(longest, self.crew.roster().well());
+            return self.stops.unless(well).await.map_continue(|_well_or_not| ());
         }
-        let claimed = self.stops.unless(self.hand.claim(free)).await?;
+        let claimed = self.claim(free).await?;
         let pause = match claimed {
             Ok(taken) => self.start(taken, free),
             Err(fault) => Some(self.note_outage(&fault)),
@@ -110,6 +126,39 @@ impl Service {
         match pause {
             Some(pause) => self.stops.unless(sleep(pause)).await,
             None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Claims, and meanwhile says that this is no hanging: a database that does not answer is given up in time.
+    async fn claim(&mut self, want: usize) -> ControlFlow<End, Result<Taken, Fault>> {
+        let began = Instant::now();
+        let status = self.status();
+        let claim = self.stops.unless(self.hand.claim(want));
+        tokio::pin!(claim);
+        loop {
+            match timeout(self.supervisor.longest_turn(), &mut claim).await {
+                Ok(claimed) => return claimed,
+                Err(_) if began.elapsed() < LONGEST_CLAIM => self.supervisor.turn(&status),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Tells the service manager that a turn is complete.
+    fn tell(&mut self) {
+        if self.crew.roster().beating() == Beating::Well {
+            self.supervisor.ready();
+        }
+        let status = self.status();
+        self.supervisor.turn(&status);
+    }
+
+    fn status(&self) -> String {
+        let (in_flight, places) = (self.crew.len(), self.batch_size);
+        match (self.crew.roster().beating(), &self.outage) {
+            (Beating::Failing, _) => format!("The database does not answer; {in_flight} of {places} jobs in flight."),
+            (Beating::Well, Some(_)) => format!("Jobs cannot be claimed; {in_flight} of {places} jobs in flight."),
+            (Beating::Well, None) => format!("{in_flight} of {places} jobs in flight."),
         }
     }
 
@@ -137,11 +186,19 @@ impl Service {
         outage.take_spread()
     }
 
-    /// Lets runs finish, gives back the rest, and what was claimed without our knowing.
+    /// Ends all runs, and meanwhile asks the service manager for as long as that takes.
     async fn stop(mut self, grace: Duration, shutdown: &Shutdown) {
-        let asked = Instant::now();
         while self.crew.try_next().is_some() {}
         tracing::info!(in_flight = self.crew.len(), "The worker stops: nothing more is claimed.");
+        let status = format!("Stopping: {} jobs in flight may finish or are given back.", self.crew.len());
+        let mut supervisor = std::mem::replace(&mut self.supervisor, Supervisor::nobody());
+        supervisor.stopping(&status);
+        supervisor.beside(self.end_runs(grace, shutdown), &status).await;
+    }
+
+    /// Lets runs finish, gives back the rest, and what was claimed without our knowing.
+    async fn end_runs(mut self, grace: Duration, shutdown: &Shutdown) {
+        let asked = Instant::now();
         let found = tokio::select! {
             found = self.hand.find_unanswered(LAST_LOOK) => found,
             () = shutdown.forced() => None,
@@ -158,31 +215,4 @@ impl Service {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    use clap::Parser;
-    use sa_boot::Beats;
-    use sa_core::{id::WorkerId, repo::Db};
-    use sa_harness::Database;
-
-    use crate::{Options, Providers};
-
-    #[tokio::test]
-    async fn service_whose_beats_have_ended_ends_with_an_error() {
-        let database = Database::fresh().await.unwrap();
-        let (boot, _) = Options::try_parse_from(["sa-worker", "run-worker"]).unwrap().settings().unwrap();
-        // No clock can count twice this, so the thread that beats panics.
-        let beats = Beats { every: Duration::MAX, stale: Duration::MAX };
-        let db = Db::connect(database.url(), 2).await.unwrap();
-        let providers = Arc::new(Providers::load(None, &|_| None).unwrap());
-        let station = Station { boot, db, providers, worker: WorkerId::new(), beats };
-
-        let shutdown = Shutdown::new();
-        let service = run(station, Priority::LOWEST, 1, SHORTEST_PAUSE, Duration::ZERO, &shutdown);
-        let ended = tokio::time::timeout(Duration::from_secs(30), service).await.expect("it ends");
-
-        assert!(ended.unwrap_err().to_string().contains("beats have ended"));
-    }
-}
+mod tests;

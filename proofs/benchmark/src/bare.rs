@@ -75,7 +75,7 @@ impl Bare {
 
     /// Responses, edges, ledger and audit rows, the jobs' end and its events, in one transaction.
     pub async fn finalize(&mut self, batch: &[Job], claim: &str, text: &str) -> Result<()> {
-        let responses: Vec<_> = batch.iter().map(|job| response_id(job)).collect();
+        let responses: Vec<_> = batch.iter().map(response_id).collect();
         let edges: Vec<_> = batch.iter().map(|_| Uuid::now_v7().to_string()).collect();
         self.session.execute("BEGIN").await?;
         let mut entity = query(&self.statements.entity);

@@ -23,7 +23,7 @@ const TEN_LANES: [&str; 10] = ["l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7", "
 /// A worker's claiming hand for these lanes.
 pub fn claimer(lanes: &[&str]) -> Claimer {
     let lanes: Vec<_> = lanes.iter().map(|&lane| Lane::new(lane)).collect();
-    Claimer::new(WorkerId::new(), Serves { default: lanes[0].clone(), lanes }, Priority::LOWEST)
+    Claimer::new(WorkerId::new(), Serves::only(lanes), Priority::LOWEST)
 }
 
 /// A table, and a hand that claims from it.

@@ -67,7 +67,7 @@ impl Contest for Life {
 impl Life {
     pub async fn prepare(stand: &Stand) -> Result<Self> {
         let jobs = stand.extent.jobs / Self::TURNS;
-        ensure!(jobs % BATCH == 0, "a turn is a whole number of batches");
+        ensure!(jobs.is_multiple_of(BATCH), "a turn is a whole number of batches");
         let (ours, base) = (stand.schema().await?, stand.schema().await?);
         for schema in [&ours, &base] {
             crowd::numbers(schema, stand.extent.jobs as u64).await?;

@@ -181,7 +181,7 @@ async fn an_unanswered_finalize_is_written_once_and_costs_no_second_call() {
     let (proxy, url) = stage.proxy().await;
     let ends = [
         ("llama-chat-stream", "queued → running → succeeded", "success"),
-        ("aimock-401", "queued → running → failed", "failure"),
+        ("aimock-400-content-policy", "queued → running → failed", "failure"),
         ("aimock-503", "queued → running → queued", "transient"),
     ];
     let mut runs = 0;

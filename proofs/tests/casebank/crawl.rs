@@ -87,7 +87,7 @@ fn most_read(batch: usize) -> u64 {
 /// A claim by a worker that knows nothing yet.
 async fn claim(db: &Db, batch: usize) -> Vec<Claim> {
     let lane = Lane::new("fake");
-    let serves = Serves { lanes: vec![lane.clone()], default: lane };
+    let serves = Serves::only(vec![lane]);
     Claimer::new(WorkerId::new(), serves, Priority::LOWEST).claim(db, batch).await.unwrap()
 }
 

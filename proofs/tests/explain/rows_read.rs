@@ -60,7 +60,7 @@ pub async fn of_the_verbs(stage: &Stage) -> Vec<String> {
 
     let db = Db::connect(stage.database.url(), 1).await.unwrap();
     let lanes: Vec<_> = ["fake", "one", "two", "three"].map(Lane::new).to_vec();
-    let mut claimer = Claimer::new(WorkerId::new(), Serves { default: lanes[0].clone(), lanes }, Priority::LOWEST);
+    let mut claimer = Claimer::new(WorkerId::new(), Serves::only(lanes), Priority::LOWEST);
     let claims = count.of("a claim of five", HEADS + 4 * 16 + 3 * 20, claimer.claim(&db, 5)).await.unwrap();
     let again = count.of("the next claim of five", 4 * 16 + 3 * 20, claimer.claim(&db, 5)).await.unwrap();
     assert_eq!((claims.len(), again.len()), (5, 5));

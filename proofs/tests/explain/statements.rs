@@ -72,7 +72,7 @@ fn rows(first: u64) -> Bound {
         let lane = ["fake", "one", "two", "three"][usize::try_from(n % 4).unwrap()];
         json!({ "id": id(1, n), "job": id(1, n), "prompt": id(2, n), "claim": format!("{WORKER}.{n}"), "attempt": 1,
                 "lane": lane, "response": id(3, n),
-                "error": null, "message": null, "spends": 0, "releases": 1, "held": null, "base_us": 0, "spread_us": 0,
+                "error": "unknown", "message": "m", "spends": 0, "releases": 1, "held": null, "gated": 0, "base_us": 0, "spread_us": 0,
                 "to": "succeeded", "reason": "success" })
     };
     text((first..first + BATCH).map(row).collect::<Value>().to_string())
@@ -101,7 +101,7 @@ fn viewer(more: &[Bound]) -> Vec<Bound> {
 
 /// The statements of the whole repository.
 pub fn all() -> Vec<Guard> {
-    [claim(), finalize(), intake(), acts(), reads(), processes()].into_iter().flatten().collect()
+    [claim(), finalize(), intake(), acts(), reads(), processes(), gates()].into_iter().flatten().collect()
 }
 
 /// The read of one level's next rows: what a claim's cost hangs on.
@@ -136,6 +136,7 @@ fn finalize() -> Vec<Guard> {
     vec![
         fence(),
         guard("finalize", "SET j.state = ?, j.response_id", "j:PRIMARY", running("succeeded")).twice(),
+        guard("finalize", "SET j.state = ?, j.error_kind", "j:PRIMARY", running("failed")).twice(),
         guard("finalize", "SET j.state = ?, j.attempt", "j:PRIMARY", running("queued")).twice(),
         guard("finalize", "SELECT e.job_id", "e:idx_event_job", vec![rows(FIRST_ENDED)]),
         guard("finalize", "e.correlation_id AS \"thread", "e:PRIMARY", vec![ids(2, 0)]),
@@ -191,9 +192,9 @@ fn ledger(n: u64) -> Vec<Bound> {
 /// Reclaim, cancel and supersede: one job each.
 fn acts() -> Vec<Guard> {
     let stale = 225_000_000;
-    let silent = vec![Bound::Number(stale), text("running"), Bound::Number(stale)];
+    let silent = vec![Bound::Number(stale), text("running"), Bound::Number(stale), text("a machine")];
     let mut taken = vec![text("failed"), text("stuck"), text("gone"), job(1), text("running")];
-    taken.extend([text(format!("{WORKER}.1")), Bound::Number(1), Bound::Number(stale)]);
+    taken.extend([text(format!("{WORKER}.1")), Bound::Number(1), Bound::AnInstant]);
     let requeued = [vec![text("queued")], taken[1..].to_vec()].concat();
     let mut successor = vec![text(id(9, 0)), text("queued"), Bound::Null, text("fake"), Bound::Null, text("{}")];
     successor.extend([Bound::Null, job(FIRST_ENDED)]);
@@ -252,14 +253,40 @@ fn processes() -> Vec<Guard> {
         guard("pulse", "DELETE FROM sa_pulse", "sa_pulse:*", vec![text("worker")]).batch(week),
         guard("pulse", "SET ended_at", "sa_pulse:PRIMARY", vec![own()]),
         guard("pulse", "SET resumed_at", "sa_pulse:PRIMARY", vec![own()]),
+        guard("pulse", "FORCE INDEX (uq_pulse_slot)", "sa_pulse:uq_pulse_slot", vec![Bound::Number(2)]),
+        guard("pulse", "SET slot = NULL WHERE", "sa_pulse:*", vec![own(), Bound::Number(1), Bound::AnInstant]),
+        guard("pulse", "SET slot = ?", "sa_pulse:PRIMARY", vec![Bound::Number(1), own()]),
         guard("pulse", "INSERT INTO sa_pulse", "", pulse),
         guard("pulse", "MAX(seen_at)", "", vec![text("worker")]),
         guard("pulse", "MAX(w.beat_ms)", "r:PRIMARY w:*", vec![text("worker"), own()]).batch(week),
-        guard("gate", "FROM sa_provider_gate", "sa_provider_gate:*", vec![]),
         guard("schema", "FROM sa_schema", "sa_schema:PRIMARY", vec![]),
         guard("now", "SELECT UTC_TIMESTAMP(6)", "", vec![]),
         guard("token", "WHERE token_hash = ?", "sa_token:uq_token_hash", vec![text(TOKEN_HASH)]),
         guard("token", "UPDATE sa_token", "sa_token:PRIMARY", vec![text(id(5, 1))]),
         guard("token", "INSERT INTO sa_token", "", token),
+    ]
+}
+
+/// Gates: a row a provider.
+fn gates() -> Vec<Guard> {
+    let lane = || text("fake");
+    let trial = || vec![lane(), text(format!("{WORKER}.1"))];
+    let wait = Bound::Number(60_000_000);
+    let closing = vec![wait.clone(), text("quota"), wait.clone(), wait.clone(), Bound::Number(0), wait, lane()];
+    vec![
+        guard("gate", "closures,", "sa_provider_gate:*", vec![]),
+        guard("gate", "SELECT errors_in_row", "", vec![lane()]),
+        guard("gate", "INSERT IGNORE", "", vec![lane()]),
+        guard(
+            "gate",
+            "SET trial_claim = ?",
+            "sa_provider_gate:*",
+            vec![text("w.1"), lane(), Bound::Number(200_000_000)],
+        ),
+        guard("gate", "SET trial_claim = NULL", "sa_provider_gate:*", trial()),
+        guard("gate", "errors_in_row > 0)", "sa_provider_gate:*", trial()),
+        guard("gate", "SET errors_in_row = errors_in_row + 1", "sa_provider_gate:*", vec![lane()]),
+        guard("gate", "SET reason = IF", "sa_provider_gate:*", closing),
+        guard("gate", "AND closed_until IS NOT NULL", "sa_provider_gate:*", vec![lane()]),
     ]
 }

@@ -134,7 +134,7 @@ async fn retry_of_a_job_behind_a_closed_provider_names_it() {
     .unwrap();
     let refused = retry(&site, &id).await.problem(409, "job_in_flight");
     let detail = refused["detail"].as_str().unwrap();
-    assert!(detail.contains("its provider one is closed") && !detail.contains("provider-open"), "{refused}");
+    assert!(detail.contains("its provider one is closed") && detail.contains("sa-cli provider-open one"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

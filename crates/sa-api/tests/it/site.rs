@@ -110,7 +110,7 @@ impl Site {
     /// Claims the one job that waits, as a worker would.
     pub(crate) async fn claim(&self) -> Claim {
         let lanes = vec![Lane::new("one"), Lane::new("two")];
-        let serves = Serves { default: lanes[0].clone(), lanes };
+        let serves = Serves::only(lanes);
         let mut claimer = Claimer::new(WorkerId::new(), serves, Priority::LOWEST);
         let mut claims = claimer.claim(&self.db, 1).await.unwrap();
         assert_eq!(claims.len(), 1, "one job waits");

@@ -6,7 +6,7 @@ use anyhow::Result;
 use sa_boot::{Exit, Problem};
 use sa_core::{
     id::JobId,
-    job::ExecutionOptions,
+    job::{ExecutionOptions, Lane},
     repo::{
         self, Db, IfWaiting, Retried, Retry, gate,
         inspect::{self, JobRow},
@@ -156,12 +156,10 @@ async fn refused(db: &Db, job: JobId, other: JobId, found: State) -> Result<Prob
         );
         return Ok(problem(&why, &remedy));
     }
-    let lane = &row.lane;
-    if gate::closed(db).await?.iter().any(|closed| closed.as_str() == lane) {
+    let lane = Lane::new(row.lane);
+    if gate::is_closed(db, &lane).await? {
         let why = format_args!("it is due, and its lane {lane} is closed");
-        let remedy = format_args!(
-            "wait: the lane opens by itself at the closed_until of its row in sa_provider_gate; see sa-cli job-details {job}"
-        );
+        let remedy = format_args!("wait until the lane works again, or open it: sa-cli provider-open {lane}");
         return Ok(problem(&why, &remedy));
     }
     Ok(problem(&"it is queued and due", &"start a worker, or wait for a free one"))

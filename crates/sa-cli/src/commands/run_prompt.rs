@@ -153,6 +153,11 @@ async fn report(context: &Context, db: &Db, ran: Ran) -> Result<Exit> {
             let why = format!("{}: {}", failure.kind(), failure.message());
             return failed(&why, &format_args!("try again: sa-cli retry-job {job}"));
         }
+        Ended::Held(failure) => {
+            let why = format!("{}: {}", failure.kind(), failure.message());
+            let remedy = "it is queued again and runs when the lane opens; sa-cli provider-open opens it at once";
+            return failed(&why, &remedy);
+        }
         Ended::Released => return failed("it was given back before its end", &"a worker will take it"),
         Ended::Abandoned => return failed("its claim was lost", &look),
     }

@@ -134,7 +134,7 @@ async fn due_running_and_superseded_jobs_are_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn closed_lane_is_named_and_when_it_opens() {
+async fn closed_lane_is_named_and_how_it_is_opened() {
     let database = Database::fresh().await.unwrap();
     let submitted = cli(&database, &["submit-prompt", "a", "--output", "ids"]).env("SA_OPENAI_MODEL", "m");
     let job = submitted.run_to_end(LIMIT).await.unwrap().stdout.trim().to_owned();
@@ -146,7 +146,7 @@ async fn closed_lane_is_named_and_when_it_opens() {
 
     assert_eq!(refused.code, Some(4));
     assert!(refused.stderr.contains("its lane openai is closed"), "{refused:?}");
-    assert!(refused.stderr.contains("opens by itself") && !refused.stderr.contains("provider-open"), "{refused:?}");
+    assert!(refused.stderr.contains("sa-cli provider-open openai"), "{refused:?}");
 }
 
 #[tokio::test]

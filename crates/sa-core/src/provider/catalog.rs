@@ -137,7 +137,7 @@ impl Catalog {
     pub fn lane_for(&self, options: &ExecutionOptions) -> Result<Lane, OptionError> {
         let answering = self.answering(options)?;
         let Some(router) = &options.router_model else { return Ok(Lane::new(&answering.name)) };
-        let provider = self.listing(router).ok_or_else(|| self.no_such_model("options.router_model", router))?;
+        let provider = self.offering(router).ok_or_else(|| self.no_such_model("options.router_model", router))?;
         Ok(Lane::new(&provider.name))
     }
 
@@ -159,7 +159,7 @@ impl Catalog {
     fn answering(&self, options: &ExecutionOptions) -> Result<&Provider, OptionError> {
         let Some(preferred) = &options.prefer_provider else {
             let Some(model) = &options.model else { return Ok(self.default_provider()) };
-            return self.listing(model).ok_or_else(|| self.no_such_model("options.model", model));
+            return self.offering(model).ok_or_else(|| self.no_such_model("options.model", model));
         };
         let field = "options.prefer_provider";
         let provider = self.get(preferred).ok_or_else(|| OptionError {
@@ -181,7 +181,9 @@ impl Catalog {
         }
     }
 
-    fn listing(&self, model: &str) -> Option<&Provider> {
+    /// The first provider that has this model.
+    #[must_use]
+    pub fn offering(&self, model: &str) -> Option<&Provider> {
         self.providers.iter().find(|provider| provider.models.iter().any(|known| known == model))
     }
 

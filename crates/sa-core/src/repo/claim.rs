@@ -2,8 +2,12 @@
 
 mod by_name;
 mod claimer;
+mod fairness;
 mod levels;
 mod rows;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -19,7 +23,7 @@ use crate::viewer::Viewer;
 /// ```compile_fail,E0451
 /// # use sa_core::repo::Claim;
 /// # fn forge(held: sa_core::repo::Held) -> Claim {
-/// Claim { held, releases: 0 } // a claim cannot be made by hand: only by the verbs of this module
+/// Claim { held, releases: 0, trial: true } // a claim cannot be made by hand: only by the verbs of this module
 /// # }
 /// ```
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub struct Claim {
     priority: Priority,
     max_attempts: u16,
     releases: u8,
+    held_for: Option<Duration>,
+    trial: bool,
     supersedes: Option<JobId>,
     options: String,
 }
@@ -101,10 +107,26 @@ impl Claim {
         self.releases
     }
 
+    /// How long ago a closed gate held the job for the first time; nothing if none did.
+    #[must_use]
+    pub const fn held_for(&self) -> Option<Duration> {
+        self.held_for
+    }
+
+    /// Whether this run finds out if its lane, which was closed, works again.
+    #[must_use]
+    pub const fn is_trial(&self) -> bool {
+        self.trial
+    }
+
     /// What the beat of this claim has to say.
     #[must_use]
     pub fn held(&self) -> Held {
         self.held.clone()
+    }
+
+    const fn becomes_trial(&mut self) {
+        self.trial = true;
     }
 
     pub(super) const fn supersedes(&self) -> Option<JobId> {
@@ -131,4 +153,17 @@ pub struct Serves {
     pub lanes: Vec<Lane>,
     /// The default provider's: jobs that name no lane are under its gate.
     pub default: Lane,
+    /// The lanes that can answer in place of a closed one.
+    pub fallbacks: BTreeMap<Lane, Vec<Lane>>,
+}
+
+impl Serves {
+    /// These lanes and no fallback; the first is the default's.
+    ///
+    /// # Panics
+    /// Without any lane.
+    #[must_use]
+    pub fn only(lanes: Vec<Lane>) -> Self {
+        Self { default: lanes[0].clone(), lanes, fallbacks: BTreeMap::new() }
+    }
 }

@@ -48,6 +48,20 @@ impl Db {
     /// # Errors
     /// The URL is not one of MySQL, the server cannot be reached, or it refuses.
     pub async fn connect_within(url: &str, pool_size: u32, acquire: Duration) -> Result<Self, Error> {
+        // Kept open, so that the first requests after a quiet time need not wait for new ones.
+        Self::pooled(url, pool_size, pool_size.min(4), acquire).await
+    }
+
+    /// Connects as [`Self::connect_within`] does, but opens no connection before somebody needs it: for a process that may
+    /// find nothing to do.
+    ///
+    /// # Errors
+    /// The URL is not one of MySQL, the server cannot be reached, or it refuses.
+    pub async fn connect_on_demand(url: &str, pool_size: u32, acquire: Duration) -> Result<Self, Error> {
+        Self::pooled(url, pool_size, 0, acquire).await
+    }
+
+    async fn pooled(url: &str, pool_size: u32, kept: u32, acquire: Duration) -> Result<Self, Error> {
         let options = MySqlConnectOptions::from_str(url)?
             .charset("utf8mb4")
             .statement_cache_capacity(256)
@@ -58,8 +72,7 @@ impl Db {
         let suspects = Arc::clone(&suspect);
         let pool = MySqlPoolOptions::new()
             .max_connections(pool_size)
-            // Kept open, so that the first requests after a quiet time need not wait for new ones.
-            .min_connections(pool_size.min(4))
+            .min_connections(kept)
             .acquire_timeout(acquire)
             .test_before_acquire(false)
             .max_lifetime(Duration::from_secs(600))

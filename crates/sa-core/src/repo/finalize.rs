@@ -14,6 +14,7 @@ use crate::entity::Answer;
 use crate::error_kind::{ErrorKind, Failure};
 use crate::event::Reason;
 use crate::id::{JobId, ResponseId, WorkerId};
+use crate::job::Lane;
 use crate::ledger::{CallOutcome, LedgerRow};
 use crate::retry::{Backoff, ReleaseVerdict, release_verdict};
 use crate::state::{State, Transition};
@@ -48,6 +49,8 @@ pub struct Finish {
 enum End {
     Succeed(Answer),
     Requeue(Requeue),
+    /// Back into the queue until a lane opens: its own, or this one from now on.
+    Hold(Failure, Option<Lane>),
     Fail(Failure),
     Abandon(Option<Answer>),
 }
@@ -72,6 +75,12 @@ impl Claim {
     pub fn requeue(self, failure: Failure, backoff: Backoff, ledger: Vec<LedgerRow>) -> Finish {
         let requeue = Requeue { failure: Some(failure), backoff, spends_attempt: true };
         Finish { claim: self, end: End::Requeue(requeue), ledger }
+    }
+
+    /// A closed lane holds the job: no attempt is spent and its place is kept, so that it is run when the lane opens. With
+    /// `lane`, that lane's gate holds it from now on.
+    pub fn hold(self, failure: Failure, lane: Option<Lane>, ledger: Vec<LedgerRow>) -> Finish {
+        Finish { claim: self, end: End::Hold(failure, lane), ledger }
     }
 
     /// The run failed for good.
@@ -117,7 +126,7 @@ impl Finish {
     pub fn text_len(&self) -> usize {
         match &self.end {
             End::Succeed(answer) | End::Abandon(Some(answer)) => answer.text.len(),
-            End::Requeue(_) | End::Fail(_) | End::Abandon(None) => 0,
+            End::Requeue(_) | End::Hold(..) | End::Fail(_) | End::Abandon(None) => 0,
         }
     }
 
@@ -129,7 +138,7 @@ impl Finish {
     const fn edge(&self) -> Option<Transition> {
         match &self.end {
             End::Succeed(_) => Some(Transition::SUCCEED),
-            End::Requeue(_) => Some(Transition::REQUEUE),
+            End::Requeue(_) | End::Hold(..) => Some(Transition::REQUEUE),
             End::Fail(_) => Some(Transition::FAIL),
             End::Abandon(_) => None,
         }
@@ -140,6 +149,7 @@ impl Finish {
             End::Succeed(_) => Reason::Success,
             End::Requeue(Requeue { spends_attempt: true, .. }) => Reason::Transient,
             End::Requeue(Requeue { spends_attempt: false, .. }) => Reason::Release,
+            End::Hold(..) => Reason::Gate,
             End::Fail(_) => Reason::Failure,
             End::Abandon(_) => Reason::Partial,
         }
@@ -261,7 +271,7 @@ fn ledger_of(finish: &Finish) -> impl Iterator<Item = NewLedger<'_>> {
 
 /// The events, grouped by what they say; a batch comes from one worker, so the groups are few.
 async fn events(tx: &mut Tx, ours: &[&Finish]) -> Result<(), Error> {
-    for reason in [Reason::Success, Reason::Failure, Reason::Transient, Reason::Release] {
+    for reason in [Reason::Success, Reason::Failure, Reason::Transient, Reason::Release, Reason::Gate] {
         for edge in [Transition::SUCCEED, Transition::FAIL, Transition::REQUEUE] {
             let of = |finish: &&&Finish| finish.reason() == reason && finish.edge() == Some(edge);
             let group: Vec<_> = ours.iter().filter(of).collect();

@@ -1,7 +1,12 @@
 //! Signs of life: which worker lives where, and when the reaper last ran.
 
+mod slot;
+
 use std::time::Duration;
 
+use sqlx::MySqlExecutor;
+
+pub use self::slot::take_slot;
 use super::children::json;
 use super::{Db, Error};
 use crate::id::WorkerId;
@@ -13,10 +18,11 @@ pub use crate::pulse::PulseRole;
 /// # Errors
 /// `Database`.
 pub async fn record(db: &Db, pulse: &Pulse) -> Result<(), Error> {
-    db.retrying(|| once(db, pulse)).await
+    db.retrying(|| write(db.pool(), pulse)).await
 }
 
-async fn once(db: &Db, pulse: &Pulse) -> Result<(), Error> {
+/// Writes the row, and leaves its slot alone.
+async fn write(session: impl MySqlExecutor<'_>, pulse: &Pulse) -> Result<(), Error> {
     sqlx::query!(
         "-- repo::pulse
          INSERT INTO sa_pulse (id, role, host, machine_id, boot_id, pid, pid_namespace, start_time, version, lanes,
@@ -41,7 +47,7 @@ async fn once(db: &Db, pulse: &Pulse) -> Result<(), Error> {
         millis(pulse.beat),
         millis(pulse.stale),
     )
-    .execute(db.pool())
+    .execute(session)
     .await?;
     Ok(())
 }
@@ -50,7 +56,7 @@ fn millis(span: Duration) -> u32 {
     u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Says that this process ends cleanly and holds nothing.
+/// Says that this process ends cleanly and holds nothing, no slot either.
 ///
 /// # Errors
 /// `Database`.
@@ -64,7 +70,8 @@ async fn end_once(db: &Db, worker: WorkerId) -> Result<(), Error> {
          UPDATE sa_pulse
             SET ended_at = UTC_TIMESTAMP(6),
                 seen_at = UTC_TIMESTAMP(6),
-                in_flight = 0
+                in_flight = 0,
+                slot = NULL
           WHERE id = ?",
         worker,
     )

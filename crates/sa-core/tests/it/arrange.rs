@@ -54,7 +54,7 @@ pub fn claimer() -> Claimer {
 
 pub fn claimer_of(lanes: &[&str]) -> Claimer {
     let lanes: Vec<_> = lanes.iter().map(|&lane| Lane::new(lane)).collect();
-    Claimer::new(WorkerId::new(), Serves { default: lanes[0].clone(), lanes }, Priority::LOWEST)
+    Claimer::new(WorkerId::new(), Serves::only(lanes), Priority::LOWEST)
 }
 
 /// Claims the one job there is.

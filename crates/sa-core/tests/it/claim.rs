@@ -4,7 +4,7 @@ use sa_core::id::{ClaimIds, JobId, OrgId, WorkerId};
 use sa_core::job::{Lane, Priority};
 use sa_core::repo::{self, Claimer, NewPrompt, Serves};
 use sa_core::state::State;
-use sa_core::viewer::Scope;
+use sa_core::viewer::{Actor, Scope};
 
 use crate::arrange::{
     STRANGER, VIEWER, assert_conflict, assert_not_found, claim_one, claimer, claimer_of, count, database, prompt,
@@ -63,7 +63,7 @@ async fn priorities_above_the_ceiling_are_left() {
     let (_database, db) = database().await;
     let low = submit(&db, urgent("low", 60)).await;
     let high = submit(&db, urgent("high", 59)).await;
-    let serves = Serves { lanes: vec![Lane::new("echo")], default: Lane::new("echo") };
+    let serves = Serves::only(vec![Lane::new("echo")]);
     let mut claimer = Claimer::new(WorkerId::new(), serves, Priority::new(59).unwrap());
     let claims = claimer.claim(&db, 5).await.unwrap();
     assert_eq!(claims.iter().map(repo::Claim::job).collect::<Vec<_>>(), [high.job_id]);
@@ -79,7 +79,7 @@ async fn only_lanes_that_are_served_and_open_are_claimed() {
     sql(
         &database,
         "INSERT INTO sa_provider_gate (lane, closed_until) VALUES
-            ('closed', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR), ('open', UTC_TIMESTAMP(6) - INTERVAL 1 SECOND)",
+            ('closed', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR), ('open', NULL)",
     )
     .await;
     let lanes = |claims: &[repo::Claim]| claims.iter().map(|claim| claim.lane().to_string()).collect::<HashSet<_>>();
@@ -272,4 +272,23 @@ async fn unknown_options_of_a_newer_release_are_ignored_and_wrong_types_are_not(
     let claim = claim_one(&db).await;
     assert_eq!(claim.options().unwrap().depth(), 3);
     sql(&database, "UPDATE sa_job SET execution_options = '{\"depth\":\"three\"}'").await;
+}
+
+/// A claim looks at some candidates and no more, so those must be of its own lane and still waiting.
+#[tokio::test]
+async fn what_lies_between_two_jobs_of_a_level_hides_not_the_second() {
+    let (_database, db) = database().await;
+    let first = submit(&db, prompt("first")).await.job_id;
+    let crowd = |lane: &str| (0..150).map(|_| NewPrompt { lane: Lane::new(lane), ..prompt("between") }).collect();
+    for ended in repo::enqueue(&db, crowd("echo")).await {
+        repo::cancel(&db, ended.unwrap().job_id, Scope::Everywhere, &Actor::operator("test")).await.unwrap();
+    }
+    for elsewhere in repo::enqueue(&db, crowd("elsewhere")).await {
+        elsewhere.unwrap();
+    }
+    let second = submit(&db, prompt("second")).await.job_id;
+
+    let claims = claimer().claim(&db, 2).await.unwrap();
+
+    assert_eq!(claims.iter().map(repo::Claim::job).collect::<Vec<_>>(), [first, second]);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sa_core::death::Here;
 use sa_core::id::{ClaimIds, WorkerId};
 use sa_core::ledger::CallOutcome;
 use sa_core::repo::{self, Outcome, Retried};
@@ -127,7 +128,8 @@ async fn the_reaper_passes_over_a_row_that_is_held_and_takes_those_behind_it() {
     let _claims = claimer().claim(&db, 2).await.unwrap();
     sql(&database, "UPDATE sa_job SET running_heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 226 SECOND").await;
     let reclaim = async || {
-        let taken = repo::reclaim(&db, Duration::from_secs(225), &Actor::reaper("here")).await.unwrap();
+        let taken =
+            repo::reclaim(&db, Duration::from_secs(225), &Here::default(), &Actor::reaper("here")).await.unwrap();
         taken.into_iter().map(|taken| taken.job).collect::<Vec<_>>()
     };
     let mut other = database.pool().begin().await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sa_core::death::Here;
 use sa_core::error_kind::ErrorKind;
 use sa_core::id::JobId;
 use sa_core::ledger::CallOutcome;
@@ -120,7 +121,7 @@ async fn a_release_leaves_nothing_but_its_place() {
 async fn a_reclaimed_run_is_due_at_once_and_says_why() {
     let (database, db, claim) = running().await;
     sql(&database, SILENT).await;
-    repo::reclaim(&db, Duration::from_secs(225), &Actor::reaper("here")).await.unwrap();
+    repo::reclaim(&db, Duration::from_secs(225), &Here::default(), &Actor::reaper("here")).await.unwrap();
     let row = moved(&db, claim.job(), 3).await;
     assert_eq!(row.held_reason, None);
     assert_eq!(error(&row), (Some("worker_crash"), Some("its worker fell silent in attempt 1")));
@@ -132,7 +133,7 @@ async fn a_stuck_run_ends_and_says_why() {
     let (database, db, claim) = running().await;
     sql(&database, SILENT).await;
     sql(&database, "UPDATE sa_job SET max_attempts = 1").await;
-    repo::reclaim(&db, Duration::from_secs(225), &Actor::reaper("here")).await.unwrap();
+    repo::reclaim(&db, Duration::from_secs(225), &Here::default(), &Actor::reaper("here")).await.unwrap();
     let row = moved(&db, claim.job(), 3).await;
     assert_eq!(row.held_reason, None);
     assert_eq!(error(&row), (Some("stuck"), Some("worker died once, and one attempt was allowed")));

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use sa_core::death::Here;
 use sa_core::id::WorkerId;
 use sa_core::pulse::{Pulse, PulseRole};
 use sa_core::repo::{self, Db, Reclaimed};
@@ -11,7 +12,7 @@ use crate::arrange::{claim_one, claimer, database, prompt, reasons, row, sql, st
 const STALE: Duration = Duration::from_secs(225);
 
 async fn reclaim(db: &Db) -> Vec<Reclaimed> {
-    repo::reclaim(db, STALE, &Actor::reaper("here")).await.unwrap()
+    repo::reclaim(db, STALE, &Here::default(), &Actor::reaper("here")).await.unwrap()
 }
 
 #[tokio::test]

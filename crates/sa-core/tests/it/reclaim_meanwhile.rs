@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sa_core::death::Here;
 use sa_core::id::JobId;
 use sa_core::repo::{self, NewPrompt};
 use sa_core::state::State;
@@ -36,7 +37,10 @@ async fn changed_meanwhile(max_attempts: u8, first_becomes: State) {
     let mut events = database.pool().acquire().await.unwrap();
     events.execute("LOCK TABLES sa_job_event WRITE").await.unwrap();
     let reaper = db.clone();
-    let reclaim = tokio::spawn(async move { repo::reclaim(&reaper, STALE, &Actor::reaper("here")).await.unwrap() });
+    let reclaim =
+        tokio::spawn(
+            async move { repo::reclaim(&reaper, STALE, &Here::default(), &Actor::reaper("here")).await.unwrap() },
+        );
     table_is_waited_for(&database).await;
     for (job, change) in jobs[1..].iter().zip(CHANGES) {
         sqlx::query(change).bind(job).execute(database.pool()).await.unwrap();
@@ -78,5 +82,5 @@ async fn jobs_of_one_claim_are_failed_one_by_one() {
     }
     let _claims = claimer().claim(&db, 3).await.unwrap();
     sql(&database, SILENT).await;
-    assert_eq!(repo::reclaim(&db, STALE, &Actor::reaper("here")).await.unwrap().len(), 3);
+    assert_eq!(repo::reclaim(&db, STALE, &Here::default(), &Actor::reaper("here")).await.unwrap().len(), 3);
 }

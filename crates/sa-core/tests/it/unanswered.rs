@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use sa_core::death::Here;
 use sa_core::error_kind::ErrorKind;
 use sa_core::id::{JobId, WorkerId};
 use sa_core::job::{Lane, Priority};
@@ -150,7 +151,7 @@ async fn a_claim_at_work_is_waited_for() {
     database.not_judged("another session claims by hand, which leaves no event");
     let ids = submit(&direct, prompt("p")).await;
     let (worker, lane) = (WorkerId::new(), Lane::new("echo"));
-    let mut claimer = Claimer::new(worker, Serves { lanes: vec![lane.clone()], default: lane }, Priority::LOWEST);
+    let mut claimer = Claimer::new(worker, Serves::only(vec![lane]), Priority::LOWEST);
     proxy.cut_before_next_commit();
     claimer.claim(&db, 1).await.unwrap_err();
     let mut server = database.pool().begin().await.unwrap();
@@ -194,7 +195,7 @@ async fn an_end_of_a_later_claim_is_not_taken_for_ones_own() {
     submit(&db, prompt("p")).await;
     let late = claim_one(&db).await;
     sql(&database, "UPDATE sa_job SET running_heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 226 SECOND").await;
-    repo::reclaim(&db, Duration::from_secs(225), &Actor::reaper("here")).await.unwrap();
+    repo::reclaim(&db, Duration::from_secs(225), &Here::default(), &Actor::reaper("here")).await.unwrap();
     let next = claim_one(&db).await;
     assert_eq!(
         finish(&db, next.succeed(answer("in time"), vec![call(CallOutcome::Succeeded)])).await,
@@ -211,7 +212,7 @@ async fn what_the_reaper_did_is_not_taken_for_ones_own_requeue() {
     submit(&db, prompt("p")).await;
     let late = claim_one(&db).await;
     sql(&database, "UPDATE sa_job SET running_heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 226 SECOND").await;
-    repo::reclaim(&db, Duration::from_secs(225), &Actor::reaper("here")).await.unwrap();
+    repo::reclaim(&db, Duration::from_secs(225), &Here::default(), &Actor::reaper("here")).await.unwrap();
     let outcome = finish(&db, late.requeue(failure(ErrorKind::Timeout), AGAIN_LATER, vec![])).await;
     assert_eq!(outcome, Outcome::Lost { found: State::Queued });
 }

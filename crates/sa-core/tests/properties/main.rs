@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it asserts")]
 
 mod catalog;
+mod death;
 mod failure;
 mod ids;
 mod job_options;

@@ -34,6 +34,7 @@ pub(super) fn response(status: StatusCode, headers: &HeaderMap, body: &str) -> A
         }
     });
     let mut error = AdapterError::new(kind, format!("HTTP {}: {}", status.as_u16(), detail.told(status)));
+    error.forbidden = status == StatusCode::FORBIDDEN || detail.is_permission();
     error.retry_after = longer(retry_after(headers), detail.wait());
     if error.retry_after.is_none() && kind == ErrorKind::RateLimit {
         error.retry_after = until_reset(headers);
@@ -57,6 +58,7 @@ pub(super) fn inner(document: &Value) -> AdapterError {
         .unwrap_or(ErrorKind::Unknown);
     let mut error =
         AdapterError::new(kind, format!("the provider answered with an error: {}", detail.told(StatusCode::OK)));
+    error.forbidden = status == Some(StatusCode::FORBIDDEN) || detail.is_permission();
     error.retry_after = detail.wait();
     error
 }

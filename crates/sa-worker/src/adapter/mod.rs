@@ -64,6 +64,18 @@ impl Request {
     pub fn answer_key(job: JobId) -> String {
         job.to_string()
     }
+
+    /// The idempotency key of the call that chooses the model.
+    #[must_use]
+    pub fn router_key(job: JobId) -> String {
+        format!("{job}:router")
+    }
+
+    /// The idempotency key of a call that answers in place of another provider.
+    #[must_use]
+    pub fn fallback_key(job: JobId, provider: &str) -> String {
+        format!("{job}:{provider}")
+    }
 }
 
 /// A whole answer. Its tokens and the provider's id for it are in [`Received`], as they are for a failed call.
@@ -95,6 +107,8 @@ pub struct AdapterError {
     pub retry_after: Option<Duration>,
     /// Whether the provider may charge for it.
     pub bill: Bill,
+    /// Whether this one request is not allowed (HTTP 403, or a word for it): no affair of the other jobs.
+    pub forbidden: bool,
 }
 
 /// What a failed call may cost.
@@ -110,7 +124,7 @@ impl AdapterError {
     /// A failure the provider told of, or one that happened before it was reached.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: scrub::scrub(message.into()), retry_after: None, bill: Bill::Known }
+        Self { kind, message: scrub::scrub(message.into()), retry_after: None, bill: Bill::Known, forbidden: false }
     }
 
     /// A failure in the middle of a call.

@@ -97,7 +97,7 @@ async fn one_shot_with_nothing_to_do_is_silent_and_leaves_an_ended_pulse() {
 }
 
 #[tokio::test]
-async fn one_shot_runs_what_it_claimed_without_an_answer() {
+async fn one_shot_keeps_the_slot_that_it_took_without_an_answer() {
     let line = Line::open().await;
     let job = line.submit("hello").await;
     line.proxy.cut_ack_of_next_commit();
@@ -105,6 +105,28 @@ async fn one_shot_runs_what_it_claimed_without_an_answer() {
     let output = line.worker(&["--once"]).run_to_end(LIMIT).await.unwrap();
 
     assert_eq!((output.code, line.proxy.commits_cut()), (Some(0), 1), "{output:?}");
+    assert_eq!(line.row(job).await.state, State::Succeeded);
+}
+
+#[tokio::test]
+async fn one_shot_runs_what_it_claimed_without_an_answer() {
+    let line = Line::open().await;
+    let job = line.submit("hello").await;
+    // The claim begins with a look at the gates; until then the slot is taken, by a COMMIT of its own.
+    let mut gates = line.database.pool().acquire().await.unwrap();
+    sqlx::raw_sql("LOCK TABLES sa_provider_gate WRITE").execute(&mut *gates).await.unwrap();
+    let mut worker = line.worker(&["--once"]).spawn().unwrap();
+    let slot_is_taken = async || -> bool {
+        let taken = sqlx::query_scalar("SELECT COUNT(*) FROM sa_pulse WHERE slot = 1");
+        taken.fetch_one(line.database.pool()).await.map(|count: i64| count == 1).unwrap()
+    };
+    wait_until("the slot to be taken", LIMIT, slot_is_taken).await.unwrap();
+    line.proxy.cut_ack_of_next_commit();
+    sqlx::raw_sql("UNLOCK TABLES").execute(&mut *gates).await.unwrap();
+
+    let code = worker.wait_exit(LIMIT).await.unwrap().code();
+
+    assert_eq!((code, line.proxy.commits_cut()), (Some(0), 1), "{}", worker.stderr());
     assert_eq!(line.row(job).await.state, State::Succeeded);
     assert_eq!(line.pulses_left().await, 0);
 }

@@ -1,5 +1,7 @@
 //! Which call gets which reply.
 
+use std::time::{Duration, Instant};
+
 use super::{Reply, Shared};
 
 /// A reply for the calls whose request body contains a text.
@@ -23,6 +25,7 @@ enum Which {
     Every,
     Nth(usize),
     First(usize),
+    During { span: Duration, began: Option<Instant> },
 }
 
 impl Rule {
@@ -52,6 +55,13 @@ impl Rule {
         self
     }
 
+    /// Only for so long from the first such call on.
+    #[must_use]
+    pub fn during(mut self, span: Duration) -> Self {
+        self.which = Which::During { span, began: None };
+        self
+    }
+
     /// What they get; without it, the default answer.
     #[must_use]
     pub fn reply(mut self, reply: Reply) -> Self {
@@ -65,10 +75,11 @@ impl Rule {
             return false;
         }
         self.seen += 1;
-        match self.which {
+        match &mut self.which {
             Which::Every => true,
-            Which::Nth(n) => self.seen == n,
-            Which::First(n) => self.seen <= n,
+            Which::Nth(n) => self.seen == *n,
+            Which::First(n) => self.seen <= *n,
+            Which::During { span, began } => began.get_or_insert_with(Instant::now).elapsed() < *span,
         }
     }
 }
@@ -107,5 +118,8 @@ mod tests {
         );
         let mut first = Rule::always().first(1);
         assert_eq!([first.matches("x"), first.matches("x")], [true, false]);
+        let mut over = Rule::always().during(Duration::ZERO);
+        assert!(!over.matches("x"));
+        assert!(Rule::always().during(Duration::from_secs(3600)).matches("x"));
     }
 }

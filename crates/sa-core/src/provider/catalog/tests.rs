@@ -1,4 +1,5 @@
 use super::*;
+use crate::provider::Auth;
 
 const FILE: &str = r#"
     [[provider]]
@@ -180,7 +181,8 @@ fn each_protocol_is_where_it_usually_is_unless_ollama_is_elsewhere() {
         let catalog = Catalog::load(None, env).unwrap();
         assert!(!catalog.is_only_echo());
         let provider = catalog.default_provider().clone();
-        (provider.base_url.unwrap(), provider.auth)
+        let auth = provider.auth();
+        (provider.base_url.unwrap(), auth)
     };
     let usual = |url: &str, auth| (url.to_owned(), auth);
     assert_eq!(

@@ -49,6 +49,7 @@ async fn claim_job_once(db: &Db, job: JobId, scope: Scope, claim: &ClaimId, acto
         r#"-- repo::claim
          SELECT id AS "id: JobId", prompt_id AS "prompt: PromptId", org_id AS "org: OrgId", created_by AS "user: UserId",
                 lane AS "lane: Lane", priority AS "priority: Priority", attempt, max_attempts, releases,
+                TIMESTAMPDIFF(MICROSECOND, held_since, UTC_TIMESTAMP(6)) AS "held_us: i64",
                 supersedes AS "supersedes: JobId", execution_options AS options
            FROM sa_job
           WHERE id = ?"#,
@@ -93,6 +94,7 @@ async fn enqueue_claimed_once(db: &Db, minted: &[Minted; 1], claim: &ClaimId, ac
         attempt: 1,
         max_attempts: prompt.max_attempts.get(),
         releases: 0,
+        held_us: None,
         supersedes: None,
         options: prompt.options.to_json(),
     };

@@ -17,7 +17,7 @@ use crate::repo::db::Tx;
 use crate::repo::{Db, Error};
 
 /// How old the picture of the levels may grow: what is new above a cursor waits at most this long.
-const FRESH_FOR: Duration = Duration::from_secs(1);
+pub(super) const FRESH_FOR: Duration = Duration::from_secs(1);
 /// Fewest rows read ahead at a time.
 const READ_AHEAD: usize = 16;
 
@@ -115,17 +115,36 @@ impl Levels {
     pub(super) async fn take(&mut self, tx: &mut Tx, count: usize) -> Result<Vec<Candidate>, Error> {
         let mut taken = Vec::with_capacity(count);
         while taken.len() < count {
-            let Some(Reverse((priority, scheduled_for, id, n))) = self.places.pop() else { break };
-            let level = &mut self.levels[n];
-            match id {
-                Some(id) => taken.push(Candidate { id, lane: level.lane.clone(), priority, scheduled_for, level: n }),
-                None if level.ahead.is_empty() => level.read_ahead(tx, count.max(READ_AHEAD)).await?,
-                // Rows that were put back made it two places for one level, and the other has read on.
-                None => {}
-            }
-            self.places.extend(level.next_place(n));
+            let Some(place) = self.places.pop() else { break };
+            taken.extend(self.step(tx, place, count).await?);
         }
         Ok(taken)
+    }
+
+    /// The next candidates by their time alone, whatever their priority, at most `count`. The oldest of all is the head of
+    /// some level, so that no other row is looked at.
+    pub(super) async fn take_oldest(&mut self, tx: &mut Tx, count: usize) -> Result<Vec<Candidate>, Error> {
+        let mut taken = Vec::with_capacity(count);
+        while taken.len() < count {
+            let oldest = self.places.iter().copied().min_by_key(|&Reverse((_, at, id, _))| (at, id));
+            let Some(place) = oldest else { break };
+            self.places.retain(|other| *other != place);
+            taken.extend(self.step(tx, place, count).await?);
+        }
+        Ok(taken)
+    }
+
+    /// Goes past a place: it is a candidate, or its level has to be read first.
+    async fn step(&mut self, tx: &mut Tx, place: Place, count: usize) -> Result<Option<Candidate>, Error> {
+        let Reverse((priority, scheduled_for, id, n)) = place;
+        let level = &mut self.levels[n];
+        let candidate = id.map(|id| Candidate { id, lane: level.lane.clone(), priority, scheduled_for, level: n });
+        // Rows that were put back made it two places for one level, and the other may have read on.
+        if candidate.is_none() && level.ahead.is_empty() {
+            level.read_ahead(tx, count.max(READ_AHEAD)).await?;
+        }
+        self.places.extend(level.next_place(n));
+        Ok(candidate)
     }
 
     /// Gives back candidates that were not looked at.

@@ -1,5 +1,7 @@
 //! The rows behind claims: locked, made to run, and looked for again.
 
+use std::time::Duration;
+
 use super::levels::Candidate;
 use super::{Claim, Held};
 use crate::event::Reason;
@@ -65,6 +67,7 @@ pub(super) struct ClaimRow {
     pub(super) attempt: u16,
     pub(super) max_attempts: u16,
     pub(super) releases: u8,
+    pub(super) held_us: Option<i64>,
     pub(super) supersedes: Option<JobId>,
     pub(super) options: String,
 }
@@ -83,6 +86,8 @@ impl ClaimRow {
             priority: self.priority,
             max_attempts: self.max_attempts,
             releases: self.releases,
+            held_for: self.held_us.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0))),
+            trial: false,
             supersedes: self.supersedes,
             options: self.options,
         }
@@ -101,8 +106,9 @@ pub(super) async fn lock_candidates(
         r#"-- repo::claim
          SELECT j.id AS "id: JobId", j.prompt_id AS "prompt: PromptId", j.org_id AS "org: OrgId",
                 j.created_by AS "user: UserId", j.lane AS "lane: Lane", j.priority AS "priority: Priority",
-                j.attempt, j.max_attempts, j.releases, j.supersedes AS "supersedes: JobId",
-                j.execution_options AS options
+                j.attempt, j.max_attempts, j.releases,
+                TIMESTAMPDIFF(MICROSECOND, j.held_since, UTC_TIMESTAMP(6)) AS "held_us: i64",
+                j.supersedes AS "supersedes: JobId", j.execution_options AS options
            FROM (SELECT t.id, t.lane
                    FROM JSON_TABLE(?, '$[*]' COLUMNS (
                             id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin PATH '$.id',

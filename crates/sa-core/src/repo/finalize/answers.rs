@@ -54,7 +54,7 @@ impl<'a> Written<'a> {
     fn of(finish: &'a Finish) -> Option<Self> {
         match &finish.end {
             End::Succeed(answer) => Some(Self { finish, answer, state_class: answer.state_class }),
-            End::Requeue(_) | End::Fail(_) | End::Abandon(_) => None,
+            End::Requeue(_) | End::Hold(..) | End::Fail(_) | End::Abandon(_) => None,
         }
     }
 }

@@ -136,7 +136,7 @@ fn discarded<'a>(finish: &'a Finish, row: &'a crate::ledger::LedgerRow) -> NewLe
 fn text_of(finish: &Finish) -> Option<&Answer> {
     match &finish.end {
         End::Succeed(answer) | End::Abandon(Some(answer)) => Some(answer).filter(|answer| !answer.text.is_empty()),
-        End::Requeue(_) | End::Fail(_) | End::Abandon(None) => None,
+        End::Requeue(_) | End::Hold(..) | End::Fail(_) | End::Abandon(None) => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sa_core::death::Here;
 use sa_core::entity::{Answer as Text, StateClass};
 use sa_core::error_kind::{ErrorKind, Failure};
 use sa_core::id::{JobId, LedgerId, OrgId, UserId, WorkerId};
@@ -110,7 +111,7 @@ impl<'a> Subject<'a> {
 
     async fn claim(&mut self, want: usize) -> Result<(), String> {
         let lane = Lane::new(&self.lane);
-        let serves = Serves { lanes: vec![lane.clone()], default: lane };
+        let serves = Serves::only(vec![lane]);
         let claims = Claimer::new(WorkerId::new(), serves, Priority::LOWEST).claim(self.db, want).await;
         let claims = claims.map_err(|error| error.to_string())?;
         let first = self.runs.len() as u64;
@@ -195,8 +196,9 @@ impl<'a> Subject<'a> {
         if let Some(n) = silent {
             self.move_back(n, ran_too_long).await;
         }
-        let reclaimed =
-            repo::reclaim(self.db, STALE, &Actor::reaper("here")).await.map_err(|error| error.to_string())?;
+        let reclaimed = repo::reclaim(self.db, STALE, &Here::default(), &Actor::reaper("here"))
+            .await
+            .map_err(|error| error.to_string())?;
         let taken: Vec<_> = reclaimed.iter().map(|taken| (self.number(taken.job), taken.to)).collect();
         let expected: Vec<_> = silent.map(|n| (n, self.model.reclaim(n, ran_too_long))).into_iter().collect();
         agree(&taken, &expected)

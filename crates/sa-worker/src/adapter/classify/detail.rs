@@ -81,6 +81,11 @@ impl Detail {
         Self { message, words, number, moderated, budget_in_flight, quota }
     }
 
+    /// Whether the key is good and does not reach so far.
+    pub(super) fn is_permission(&self) -> bool {
+        self.words.iter().any(|word| word == "permission_error" || word == "permission_denied")
+    }
+
     /// The kind that a code or a type names.
     pub(super) fn kind(&self) -> Option<ErrorKind> {
         let hard = self.quota.as_ref().is_some_and(|quota| quota.none || quota.delay > Some(LONGEST_PACE));
