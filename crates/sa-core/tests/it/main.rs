@@ -13,6 +13,7 @@ mod fair;
 mod finalize;
 mod finalize_texts;
 mod gate;
+mod gate_rows;
 mod heartbeat;
 mod inspect;
 mod locks;
